@@ -1,0 +1,36 @@
+"""The `lockstep` command: one module to a group of sub-commands, wired up here.
+
+A LockstepError ends the command with one clear line on standard error and its exit code; what the
+modules print on success is theirs. Heavy imports (Spark, Airflow) stay inside the commands.
+"""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from lockstep.cli import batch, bench, orders, sql, stack
+from lockstep.errors import LockstepError
+
+app = typer.Typer(
+    help="Keep the SQL, prove the stream: hourly batch and streams, side by side.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+stack.register(app)
+app.add_typer(orders.app, name="orders", help="Load, replay and generate the pizzeria's orders.")
+app.add_typer(batch.app, name="batch", help="The hourly enrichment, by hand.")
+app.add_typer(bench.app, name="bench", help="Benchmarks, each beside its peer.")
+sql.register(app)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    try:
+        app()
+    except LockstepError as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"[bold red]error:[/] {error}", highlight=False, markup=True
+        )
+        sys.exit(error.exit_code)

@@ -1,0 +1,120 @@
+"""Names and value types that every room agrees on. Standard library only.
+
+No table's, topic's, role's or DAG's name is written down anywhere else in Python.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from lockstep.errors import WindowError
+
+PIPELINE = "pizzeria"
+
+# --- PostgreSQL -----------------------------------------------------------------------------
+DATABASE = "pizzeria"
+ORDERS, TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS = (
+    "orders",
+    "table_assignment",
+    "clients",
+    "tables",
+    "pizzas",
+)
+ENRICHMENT_TABLES = (ORDERS, TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
+OUTBOX = "orders_outbox"
+CAPTURED_TABLES = (*ENRICHMENT_TABLES, OUTBOX)
+VIEW = "order_enriched_in"
+PUBLICATION = "lockstep"
+REPLICATION_SLOT = "lockstep"
+
+ORDERS_MESSAGE_PREFIX = "orders"
+CUT_MESSAGE_PREFIX = "lockstep.cut"
+
+
+class Role(StrEnum):
+    """The database roles, least privilege each (include/postgres/roles.sql)."""
+
+    ADMIN = "lockstep_admin"
+    OWNER = "pizzeria_owner"
+    SHOP = "shop"
+    BATCH_READER = "batch_reader"
+    CDC = "cdc"
+    AIRFLOW = "airflow"
+
+
+# --- Change data capture --------------------------------------------------------------------
+TOPIC_PREFIX = "pizzeria"
+CHANGE_TOPIC = "lockstep.pizzeria.changes"
+CONNECTOR = "pizzeria"
+
+# --- Lakehouse (paths below Settings.lakehouse) ----------------------------------------------
+ORDERS_ENRICHED_BATCH = f"{PIPELINE}/orders_enriched_batch"
+
+# --- Airflow --------------------------------------------------------------------------------
+HOURLY_DAG_ID = "orders_enriched_hourly"
+HOURLY_ASSET_URI = "lockstep://pizzeria/orders_enriched_batch"
+HOURLY_WRITER_POOL = "orders_enriched_batch_writer"
+SPARK_CONNECTION = "spark_default"
+
+
+class ReadMode(StrEnum):
+    """How the hourly run reads PostgreSQL."""
+
+    VIEW = "view"
+    TABLES = "tables"
+
+
+class CheckStatus(StrEnum):
+    """The outcome of one quality check, or of a suite (then: its worst check)."""
+
+    PASS = "pass"  # noqa: S105
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Window:
+    """A half-open interval [start, end) of order_time; both bounds are UTC."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            bound = getattr(self, name)
+            if bound.tzinfo is None:
+                raise WindowError(
+                    f"window {name} {bound.isoformat()} has no time zone; "
+                    f"write it as {bound.isoformat()}Z or with an offset"
+                )
+            object.__setattr__(self, name, bound.astimezone(UTC))
+        if self.end <= self.start:
+            raise WindowError(
+                f"window end {self.end.isoformat()} is not after its start "
+                f"{self.start.isoformat()}; windows are half-open [start, end)"
+            )
+
+    @classmethod
+    def parse(cls, start: str, end: str) -> "Window":
+        """Read two ISO 8601 instants; without a zone they are UTC.
+
+        Raises WindowError when either cannot be read or the end is not after the start.
+        """
+        return cls(_parse_instant("start", start), _parse_instant("end", end))
+
+    @property
+    def duration(self) -> timedelta:
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"[{self.start.isoformat()}, {self.end.isoformat()})"
+
+
+def _parse_instant(name: str, text: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise WindowError(
+            f"window {name} {text!r} is not an ISO 8601 time such as 2015-01-01T11:00:00Z"
+        ) from error
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -1,0 +1,43 @@
+"""The errors a user can meet. Each says what is wrong, with its numbers, and what to do.
+
+Entry points print such an error on one line and exit with its ``exit_code``; anything else is a
+defect of ours and keeps its traceback.
+"""
+
+
+class LockstepError(Exception):
+    """Base of every expected failure."""
+
+    exit_code = 2
+
+
+class ConfigurationError(LockstepError):
+    """A setting is missing, malformed, or contradicts another."""
+
+
+class WindowError(LockstepError):
+    """The window of order times cannot be used."""
+
+
+class JarsIncompleteError(LockstepError):
+    """The JVM parts are missing or damaged."""
+
+
+class PostgresUnavailableError(LockstepError):
+    """PostgreSQL does not answer, refuses the role, or lacks a table."""
+
+
+class LakehouseError(LockstepError):
+    """The lakehouse folder cannot be written: missing rights, no room, or a lock held."""
+
+
+class WriterBusyError(LakehouseError):
+    """Another process is writing the same table."""
+
+
+class ServiceError(LockstepError):
+    """A service of the embedded stack did not start, stopped, or does not answer."""
+
+
+class InputDataError(LockstepError):
+    """A file given to a loader is missing or malformed."""

@@ -1,0 +1,138 @@
+"""Every setting of the platform: one frozen object, read once in each main.
+
+Values come from the environment (``LOCKSTEP_…``); passwords also from ``secrets.env`` below the
+home, which `lockstep up` writes for its owner alone. Nothing else is configured anywhere else.
+"""
+
+import os
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from lockstep import contracts
+from lockstep.contracts import Role
+from lockstep.errors import ConfigurationError
+
+PROJECT_DIR = Path(__file__).resolve().parents[2]
+SECRETS_FILE = "secrets.env"
+
+
+class Settings(BaseSettings):
+    """Addresses, folders, sizes and passwords. Defaults are the embedded stack's, on loopback."""
+
+    model_config = SettingsConfigDict(env_prefix="LOCKSTEP_", frozen=True, extra="ignore")
+
+    home: Path = PROJECT_DIR / ".lockstep"
+    jars_dir: Path = PROJECT_DIR / ".jars"
+    lakehouse: str = ""
+    """Folder or URI (s3a://bucket/path) of the Delta tables; default: HOME/lakehouse."""
+
+    postgres_host: str = "127.0.0.1"
+    postgres_port: int = 15432
+    kafka_host: str = "127.0.0.1"
+    kafka_port: int = 19092
+    kafka_controller_port: int = 19093
+    connect_host: str = "127.0.0.1"
+    connect_port: int = 18083
+    airflow_host: str = "127.0.0.1"
+    airflow_port: int = 18080
+
+    spark_master: str = "local[2]"
+    spark_driver_memory: str = "1g"
+    batch_slice_rows: int = Field(default=50_000, gt=0)
+    """Rows of orders one JDBC partition reads at the most (an instant is never split)."""
+    min_free_bytes: int = Field(default=200 * 1024**2, ge=0)
+    """Free room below which a run refuses to start writing to a local lakehouse."""
+    wal_keep_bytes: int = Field(default=4 * 1024**3, gt=0)
+    """WAL kept for the replication slot at the most (max_slot_wal_keep_size)."""
+
+    admin_password: SecretStr | None = None
+    owner_password: SecretStr | None = None
+    shop_password: SecretStr | None = None
+    batch_reader_password: SecretStr | None = None
+    cdc_password: SecretStr | None = None
+    airflow_password: SecretStr | None = None
+    airflow_ui_password: SecretStr | None = None
+    """Of the user `admin` on Airflow's sign-in page."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _absolute_folders(cls, values: dict) -> dict:
+        for name in ("home", "jars_dir"):
+            if values.get(name):
+                values[name] = Path(values[name]).expanduser().absolute()
+        return values
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment and the home's secrets.
+
+        Raises ConfigurationError naming each bad value.
+        """
+        home = Path(os.environ.get("LOCKSTEP_HOME") or PROJECT_DIR / ".lockstep")
+        try:
+            return cls(_env_file=home.expanduser().absolute() / SECRETS_FILE)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"LOCKSTEP_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}"
+                for e in error.errors()
+            )
+            raise ConfigurationError(f"settings cannot be used: {problems}") from None
+
+    @property
+    def secrets_path(self) -> Path:
+        return self.home / SECRETS_FILE
+
+    @property
+    def lakehouse_uri(self) -> str:
+        return self.lakehouse or str(self.home / "lakehouse")
+
+    def table_uri(self, table: str) -> str:
+        """Where a table of contracts.py lives, for Spark and delta-rs alike."""
+        return f"{self.lakehouse_uri.rstrip('/')}/{table}"
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        return f"{self.kafka_host}:{self.kafka_port}"
+
+    @property
+    def connect_url(self) -> str:
+        return f"http://{self.connect_host}:{self.connect_port}"
+
+    @property
+    def airflow_url(self) -> str:
+        return f"http://{self.airflow_host}:{self.airflow_port}"
+
+    def password(self, role: Role) -> str:
+        """The password of a database role; raises ConfigurationError when there is none."""
+        field = _PASSWORD_FIELDS[role]
+        secret: SecretStr | None = getattr(self, field)
+        if secret is None:
+            raise ConfigurationError(
+                f"no password for the database role {role}: run `lockstep up` (it writes "
+                f"{self.secrets_path}) or set LOCKSTEP_{field.upper()}"
+            )
+        return secret.get_secret_value()
+
+    def connection(self, role: Role, database: str = contracts.DATABASE) -> dict[str, object]:
+        """Keyword arguments for psycopg.connect; never printed, for they hold the password."""
+        return {
+            "host": self.postgres_host,
+            "port": self.postgres_port,
+            "dbname": database,
+            "user": str(role),
+            "password": self.password(role),
+            "connect_timeout": 5,
+        }
+
+
+_PASSWORD_FIELDS = {
+    Role.ADMIN: "admin_password",
+    Role.OWNER: "owner_password",
+    Role.SHOP: "shop_password",
+    Role.BATCH_READER: "batch_reader_password",
+    Role.CDC: "cdc_password",
+    Role.AIRFLOW: "airflow_password",
+}
