@@ -1,0 +1,163 @@
+"""Starts, stops and describes the stack: which services, in which order, one command at a time.
+
+A service is started as soon as those it needs answer, so that what is independent starts side by
+side. How a single service starts is in service.py and its own module.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lockstep.errors import ServiceError
+from lockstep.settings import Settings
+from lockstep.stack import service
+from lockstep.stack.files import make_private_folder
+from lockstep.stack.postgres import Postgres
+from lockstep.stack.secrets import with_secrets
+
+SERVICES: tuple[service.Service, ...] = (Postgres(),)
+"""In start order: a service stands after all that it needs."""
+GROUPS: dict[str, tuple[str, ...]] = {}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `up` or `down` did to one service; `acted` is False when there was nothing to do."""
+
+    service: str
+    address: str
+    acted: bool
+    seconds: float
+
+
+Progress = Callable[[Outcome], None]
+
+
+def up(settings: Settings, only: Sequence[str] = (), progress: Progress | None = None) -> Settings:
+    """Start what does not run, of the named services and what they need, or of all.
+
+    Returns the settings with the secrets that now exist. Raises ServiceError naming each service
+    that did not start; the others stay up.
+    """
+    wanted = _with_needs(_chosen(only))
+    make_private_folder(settings.home)
+    with _only_command(settings):
+        settings = with_secrets(settings)
+        _each(
+            wanted,
+            lambda one: one.needs,
+            lambda one: service.bring_up(one, settings),
+            settings,
+            progress,
+        )
+    return settings
+
+
+def down(settings: Settings, progress: Progress | None = None) -> None:
+    """Stop everything, each service after those that need it. Raises ServiceError."""
+    if not settings.home.exists():
+        return
+    with _only_command(settings):
+        _each(
+            tuple(reversed(SERVICES)),
+            lambda one: tuple(other.name for other in SERVICES if one.name in other.needs),
+            lambda one: service.take_down(one, settings),
+            settings,
+            progress,
+        )
+
+
+def statuses(settings: Settings) -> list[service.ServiceStatus]:
+    """The status of every service, in start order; all are asked at the same time."""
+    with ThreadPoolExecutor(len(SERVICES)) as pool:
+        return list(pool.map(lambda one: service.status(one, settings), SERVICES))
+
+
+def service_names() -> list[str]:
+    return [one.name for one in SERVICES]
+
+
+def _chosen(only: Sequence[str]) -> set[str]:
+    """The names asked for, groups resolved; all when none is. Raises ServiceError."""
+    names = {name for asked in only for name in GROUPS.get(asked, (asked,))}
+    unknown = names - set(service_names())
+    if unknown:
+        known = ", ".join((*service_names(), *GROUPS))
+        raise ServiceError(f"there is no service {', '.join(sorted(unknown))}; there are: {known}")
+    return names or set(service_names())
+
+
+def _with_needs(names: set[str]) -> tuple[service.Service, ...]:
+    """The services of these names and all that they need, in start order."""
+    for one in reversed(SERVICES):
+        if one.name in names:
+            names = names | set(one.needs)
+    return tuple(one for one in SERVICES if one.name in names)
+
+
+@contextmanager
+def _only_command(settings: Settings) -> Iterator[None]:
+    """Hold the home's lock: one `up` or `down` at a time, ended with its process at the latest."""
+    path = make_private_folder(settings.home / "run") / "lock"
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise ServiceError(
+                f"another `lockstep up` or `down` (pid {file.read().strip()}) is at work on "
+                f"{settings.home}: wait until it has ended"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _each(
+    services: Sequence[service.Service],
+    after: Callable[[service.Service], tuple[str, ...]],
+    action: Callable[[service.Service], bool],
+    settings: Settings,
+    progress: Progress | None,
+) -> None:
+    """Act on every service, in threads, each once those of `after` are done.
+
+    The services come ordered by `after`. One that fails takes those after it along; all others
+    are still acted upon, then ServiceError tells every failure.
+    """
+    futures: dict[str, Future[None]] = {}
+
+    def act(one: service.Service) -> None:
+        for name in after(one):
+            if name in futures:
+                _wait_for(futures[name], name)
+        started = time.monotonic()
+        acted = action(one)
+        if progress is not None:
+            seconds = time.monotonic() - started
+            progress(Outcome(one.name, one.address(settings), acted, seconds))
+
+    with ThreadPoolExecutor(max(1, len(services))) as pool:
+        for one in services:
+            futures[one.name] = pool.submit(act, one)
+    failures = [error for future in futures.values() if (error := future.exception())]
+    told = [error for error in failures if not isinstance(error, _NeededFailedError)]
+    for error in told:
+        if not isinstance(error, ServiceError):
+            raise error
+    if told:
+        raise ServiceError("\n".join(str(error) for error in told))
+
+
+class _NeededFailedError(ServiceError):
+    """A service was left alone because one that it waits for failed; that one is told instead."""
+
+
+def _wait_for(needed: Future[None], name: str) -> None:
+    if needed.exception() is not None:
+        raise _NeededFailedError(f"{name} failed")

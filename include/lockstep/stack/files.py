@@ -1,0 +1,53 @@
+"""Files of the home: private ones, and logs bounded at each start. Nothing here knows a service."""
+
+import os
+import secrets
+from collections import deque
+from pathlib import Path
+
+LOG_BYTES_MAX = 20 * 1024**2
+"""Above this a log is put aside at the next start; one old generation is kept."""
+
+
+def make_private_folder(folder: Path) -> Path:
+    """Create the folder for its owner alone; one that exists keeps its mode."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file only its owner can read, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def log_path(home: Path, service: str) -> Path:
+    return home / "logs" / f"{service}.log"
+
+
+def bounded_log(home: Path, service: str) -> Path:
+    """The log to append to; one that has grown too large is put aside as `.1` first."""
+    path = log_path(home, service)
+    make_private_folder(path.parent)
+    if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
+        path.replace(path.with_suffix(".log.1"))
+    path.touch(mode=0o600)
+    return path
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last lines of a text file, none when it does not exist."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return [line.rstrip("\n") for line in deque(file, maxlen=count)]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,132 @@
+"""What is inside PostgreSQL: roles and their passwords, the two databases, the pizzeria's schema.
+
+The SQL is in include/postgres; here is only who runs which file where. A digest of the files is
+kept as the database's comment, so that a prepared database is recognised and left alone.
+"""
+
+import hashlib
+
+import psycopg
+from psycopg import sql
+
+from lockstep.contracts import DATABASE, Role
+from lockstep.errors import ConfigurationError
+from lockstep.settings import PROJECT_DIR, Settings
+
+SQL_FOLDER = PROJECT_DIR / "include" / "postgres"
+ROLES_FILE = "roles.sql"
+OWNER_FILES = (
+    "schema.sql",
+    "order_enriched_in.sql",
+    "publish_order.sql",
+    "publication.sql",
+    "grants.sql",
+)
+AIRFLOW_DATABASE = "airflow"
+DATABASE_USERS = {
+    DATABASE: (Role.OWNER, (Role.SHOP, Role.BATCH_READER, Role.CDC)),
+    AIRFLOW_DATABASE: (Role.AIRFLOW, ()),
+}
+"""Each database's owner, and who else may connect."""
+
+
+def prepare_database(settings: Settings) -> None:
+    """Bring roles, passwords, databases and the pizzeria's schema to what the files say.
+
+    Guarantee: a prepared server is left as it is, without a single write. Raises psycopg.Error
+    when the administrator cannot do it.
+    """
+    digest = _digest()
+    with _connect(settings, Role.ADMIN, "postgres") as admin:
+        prepared = _prepared_digest(admin) == digest
+        if not prepared:
+            admin.execute(_read(ROLES_FILE))
+        _set_passwords(settings, admin)
+        if prepared:
+            return
+        admin.execute("REVOKE ALL ON DATABASE postgres FROM PUBLIC")
+        for name, (owner, users) in DATABASE_USERS.items():
+            _create_database(admin, name, owner, users)
+    _apply_schema(settings)
+    with _connect(settings, Role.ADMIN, "postgres") as admin:
+        admin.execute(
+            sql.SQL("COMMENT ON DATABASE {} IS {}").format(
+                sql.Identifier(DATABASE), sql.Literal(digest)
+            )
+        )
+
+
+def _connect(settings: Settings, role: Role, database: str) -> psycopg.Connection:
+    return psycopg.connect(**settings.connection(role, database), autocommit=True)
+
+
+def _read(name: str) -> str:
+    path = SQL_FOLDER / name
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path} is missing: the project's folder is incomplete") from None
+
+
+def _digest() -> str:
+    contents = "\0".join(_read(name) for name in (ROLES_FILE, *OWNER_FILES))
+    return f"lockstep schema {hashlib.sha256(contents.encode()).hexdigest()}"
+
+
+def _prepared_digest(admin: psycopg.Connection) -> str | None:
+    row = admin.execute(
+        "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",
+        [DATABASE],
+    ).fetchone()
+    return row[0] if row else None
+
+
+def _set_passwords(settings: Settings, admin: psycopg.Connection) -> None:
+    """Set the passwords that do not work yet, hashed here so that the server never logs one."""
+    rows = admin.execute("SELECT rolname FROM pg_authid WHERE rolpassword IS NULL").fetchall()
+    without_password = {name for (name,) in rows}
+    for role in Role:
+        if role is Role.ADMIN:
+            continue
+        if role not in without_password and _can_sign_in(settings, role):
+            continue
+        hashed = admin.pgconn.encrypt_password(
+            settings.password(role).encode(), role.encode(), b"scram-sha-256"
+        ).decode()
+        admin.execute(
+            sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(hashed))
+        )
+
+
+def _can_sign_in(settings: Settings, role: Role) -> bool:
+    """Whether the role's own database takes its password."""
+    database = AIRFLOW_DATABASE if role is Role.AIRFLOW else DATABASE
+    try:
+        _connect(settings, role, database).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _create_database(
+    admin: psycopg.Connection, name: str, owner: Role, users: tuple[Role, ...]
+) -> None:
+    database = sql.Identifier(name)
+    if admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).rowcount == 0:
+        admin.execute(
+            sql.SQL("CREATE DATABASE {} OWNER {}").format(database, sql.Identifier(owner))
+        )
+    admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
+    for user in users:
+        admin.execute(
+            sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(user))
+        )
+
+
+def _apply_schema(settings: Settings) -> None:
+    """Run the owner's files as one transaction: the schema changes whole or not at all."""
+    with _connect(settings, Role.ADMIN, DATABASE) as admin:
+        admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    with _connect(settings, Role.OWNER, DATABASE) as owner, owner.transaction():
+        for name in OWNER_FILES:
+            owner.execute(_read(name))

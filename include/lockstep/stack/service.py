@@ -1,0 +1,149 @@
+"""What every service of the stack is: how it is started, probed and described.
+
+The four steps of a start are here, once: is it there already, launch, wait until a protocol probe
+answers, finish. A service module gives the parts; it never waits or reads records itself.
+"""
+
+import signal
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import psutil
+
+from lockstep.errors import ServiceError
+from lockstep.settings import Settings
+from lockstep.stack import process
+from lockstep.stack.files import last_lines, log_path
+
+PROBE_PAUSE_SECONDS = 0.1
+LOG_LINES_IN_ERROR = 15
+
+
+class State(StrEnum):
+    """RUNNING answers its protocol; CRASHED was started and is gone, without a `lockstep down`."""
+
+    RUNNING = "running"
+    NOT_ANSWERING = "not answering"
+    CRASHED = "crashed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """One line of `lockstep status`."""
+
+    service: str
+    state: State
+    address: str
+    pid: int | None = None
+    uptime_seconds: float | None = None
+    memory_bytes: int | None = None
+    problem: str | None = None
+
+    @property
+    def wrong(self) -> bool:
+        """It was started and does not work."""
+        return self.state in (State.CRASHED, State.NOT_ANSWERING)
+
+
+class Service(Protocol):
+    """One process of the stack. Every method may be called again at any time."""
+
+    name: str
+    needs: tuple[str, ...]
+    """Services that must answer before this one is launched."""
+    ready_seconds_max: float
+    stop_signal: signal.Signals
+    stop_seconds_max: float
+
+    def address(self, settings: Settings) -> str:
+        """Where it answers, for people; empty when it listens nowhere."""
+
+    def launch(self, settings: Settings) -> process.Launch:
+        """Check ports, write configuration, and say what to start. Called when nothing runs."""
+
+    def problem(self, settings: Settings) -> str | None:
+        """Ask once, in the service's own protocol: None when it works, else what is wrong."""
+
+    def finish(self, settings: Settings) -> None:
+        """What has to be in it before others use it. Quick when it is there already."""
+
+
+def bring_up(service: Service, settings: Settings) -> bool:
+    """Make the service answer; returns False when it did already. Raises ServiceError."""
+    record = process.read_record(settings.home, service.name)
+    launched = record is None or record.process() is None
+    if launched:
+        if record is not None:
+            process.kill_session(record)
+        launch = service.launch(settings)
+        record = process.start(settings.home, service.name, launch)
+    _wait_until_it_answers(service, settings, record)
+    service.finish(settings)
+    return launched
+
+
+def _wait_until_it_answers(
+    service: Service, settings: Settings, record: process.ProcessRecord
+) -> None:
+    """Probe until the service answers, its process dies, or its time is over."""
+    started = time.monotonic()
+    while (problem := service.problem(settings)) is not None:
+        seconds = time.monotonic() - started
+        if record.process() is None:
+            raise ServiceError(_with_log(service, settings, f"ended after {seconds:.0f} s"))
+        if seconds > service.ready_seconds_max:
+            silent = f"does not answer after {seconds:.0f} s ({problem})"
+            raise ServiceError(_with_log(service, settings, silent))
+        time.sleep(PROBE_PAUSE_SECONDS)
+
+
+def _with_log(service: Service, settings: Settings, what: str) -> str:
+    path = log_path(settings.home, service.name)
+    lines = "\n".join(last_lines(path, LOG_LINES_IN_ERROR))
+    return f"{service.name} {what}; the end of {path}:\n{lines}"
+
+
+def take_down(service: Service, settings: Settings) -> bool:
+    """Stop the service and forget it; returns False when it was not started."""
+    record = process.read_record(settings.home, service.name)
+    if record is None:
+        return False
+    process.stop(record, service.stop_signal, service.stop_seconds_max)
+    process.forget(settings.home, service.name)
+    return True
+
+
+def status(service: Service, settings: Settings) -> ServiceStatus:
+    """Look at the process, then ask the service itself."""
+    address = service.address(settings)
+    record = process.read_record(settings.home, service.name)
+    if record is None:
+        return ServiceStatus(service.name, State.STOPPED, address)
+    alive = record.process()
+    if alive is None:
+        gone = f"process {record.pid} is gone; `lockstep up` starts it again"
+        return ServiceStatus(service.name, State.CRASHED, address, problem=gone)
+    problem = service.problem(settings)
+    return ServiceStatus(
+        service.name,
+        State.RUNNING if problem is None else State.NOT_ANSWERING,
+        address,
+        pid=record.pid,
+        uptime_seconds=max(0.0, time.time() - record.create_time),
+        memory_bytes=_memory_bytes(alive),
+        problem=problem,
+    )
+
+
+def _memory_bytes(alive: psutil.Process) -> int:
+    """Resident memory of the process and its descendants; shared pages count each time."""
+    total = 0
+    for member in (alive, *alive.children(recursive=True)):
+        try:
+            total += member.memory_info().rss
+        except psutil.Error:
+            continue
+    return total

@@ -1,0 +1,79 @@
+"""What tests of several rooms share: a home of their own and the embedded stack in it.
+
+The services are started by the same code as `lockstep up`, once a session and only as far as a
+test asks for them, and stopped at its end.
+"""
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lockstep.settings import Settings
+from lockstep.stack import control
+from lockstep.stack import postgres as postgres_service
+
+PORT_SETTINGS = (
+    "postgres_port",
+    "kafka_port",
+    "kafka_controller_port",
+    "connect_port",
+    "airflow_port",
+)
+
+
+@pytest.fixture(scope="session")
+def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of a temporary home and free ports, also in the environment; nothing runs yet."""
+    home = tmp_path_factory.mktemp("home")
+    ports = dict(zip(PORT_SETTINGS, _free_ports(len(PORT_SETTINGS)), strict=True))
+    chosen = {"home": str(home), **{name: str(port) for name, port in ports.items()}}
+    with pytest.MonkeyPatch.context() as environment:
+        for name in [name for name in os.environ if name.startswith("LOCKSTEP_")]:
+            if name != "LOCKSTEP_JARS_DIR":
+                environment.delenv(name)
+        for name, value in chosen.items():
+            environment.setenv(f"LOCKSTEP_{name.upper()}", value)
+        settings = Settings.load()
+        yield settings
+        _remove(settings)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that are free now; all are held until the last is found, so that they differ."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [listener.getsockname()[1] for listener in listeners]
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def _remove(settings: Settings) -> None:
+    """Stop what a test left running, and remove the database folder outside the home."""
+    control.down(settings)
+    location = settings.home / "postgres-location"
+    if location.exists():
+        folder = postgres_service.folder(settings)
+        if folder.parent == Path("/var/lib/lockstep"):
+            shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres(stack_settings: Settings) -> Settings:
+    """PostgreSQL with the pizzeria's empty schema; yields settings with all passwords."""
+    return control.up(stack_settings, ["postgres"])
+
+
+@pytest.fixture(scope="session")
+def change_capture(postgres: Settings) -> Settings:
+    """PostgreSQL, Kafka, and Connect with the pizzeria's connector running."""
+    return control.up(postgres, ["connect"])
+
+
+@pytest.fixture(scope="session")
+def airflow_stack(change_capture: Settings) -> Settings:
+    """The whole stack, Airflow with the project's DAGs included."""
+    return control.up(change_capture)
