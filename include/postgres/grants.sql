@@ -16,3 +16,7 @@ TO batch_reader;
 
 -- Change data capture reads the captured tables (the initial snapshot) and the log.
 GRANT SELECT ON orders, table_assignment, clients, tables, pizzas, orders_outbox TO cdc;
+
+-- Loading orders with ids of their own moves the sequences past them (setval asks for UPDATE).
+GRANT SELECT, UPDATE ON SEQUENCE
+orders_id_seq, table_assignment_id_seq, clients_id_seq, tables_id_seq, pizzas_id_seq TO shop;

@@ -1,0 +1,177 @@
+"""Replays a pizza-place data set into the database: the menu, then one transaction an order.
+
+How the orders came to their tables is seating.py's; what is already there is existing.py's. Rows
+are inserted one by one and never COPYed, for change data capture is to see a shop at work.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+
+import psycopg
+from psycopg import errors
+
+from lockstep.errors import InputDataError
+from lockstep.settings import Settings
+from lockstep.shop.connection import connect, database_errors
+from lockstep.shop.existing import Existing, check_consistent, read_existing
+from lockstep.shop.pizza_place import MenuPizza, PizzaPlace
+from lockstep.shop.seating import SeatedOrder, seat_orders
+from lockstep.shop.totals import Totals, totals_of
+
+# Orders sent before their answers are awaited: enough to hide the round trip (more gained
+# nothing), few enough that an error names a near neighbourhood.
+IN_FLIGHT = 64
+# A killed load's server process lives on for a moment, and commits what it had received.
+LOCK_WAIT_SECONDS = 30
+_LOAD_LOCK = "lockstep orders load"
+
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_PIZZA = "INSERT INTO pizzas (id, name, price) VALUES (%s, %s, %s)"
+_CLIENT = "INSERT INTO clients (id, name) VALUES (%s, %s)"
+_TABLE = "INSERT INTO tables (id, name) VALUES (%s, %s)"
+_ASSIGNMENT = """
+INSERT INTO table_assignment (id, client_id, table_id, in_time, out_time)
+VALUES (%s, %s, %s, %s, %s)
+"""
+_ORDER = """
+INSERT INTO orders (id, table_assignment_id, order_time, pizzas) VALUES (%s, %s, %s, %s)
+"""
+_PUBLISH = "SELECT publish_order(%s, 'c')"
+# Only ever forward: a sequence that generated orders have moved further stays where it is.
+_MOVE_SEQUENCE = """
+SELECT setval(sequence.name, %(id)s)
+FROM (SELECT pg_get_serial_sequence(%(table)s, 'id')::regclass AS name) AS sequence
+WHERE coalesce(pg_sequence_last_value(sequence.name), 0) < %(id)s
+"""
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a load did; `found` is read back from the database, for the files' orders alone."""
+
+    loaded: int
+    skipped: int
+    seconds: float
+    found: Totals
+
+    @property
+    def orders_per_second(self) -> float:
+        return self.loaded / self.seconds if self.seconds else 0.0
+
+
+def load(
+    settings: Settings,
+    data: PizzaPlace,
+    rate: float | None = None,
+    on_progress: Callable[[int], None] = lambda _orders: None,
+) -> LoadReport:
+    """Insert the menu and every order that is not there yet, in order of order_time.
+
+    Each order is one transaction: the client, table and assignment it is the first to need, the
+    order, its outbox row and message. `rate` is in orders a second (open loop: a slow database
+    makes orders late, never fewer); None means as fast as the database takes them. Killed at any
+    moment and run again, it ends with the same rows. `on_progress` gets numbers of orders done.
+
+    Raises InputDataError, before it writes, when the database holds something else under the same
+    ids, and PostgresUnavailableError.
+    """
+    seated = seat_orders(data.orders)
+    with connect(settings) as connection, database_errors(settings), _only_load(connection):
+        existing = read_existing(connection)
+        check_consistent(data, seated, existing)
+        missing = [entry for entry in seated if entry.order.id not in existing.orders]
+        on_progress(len(seated) - len(missing))
+        _move_sequences(connection, data, seated)
+        started = time.monotonic()
+        _insert_menu(connection, [p for p in data.menu if p.id not in existing.pizzas])
+        _replay(connection, missing, existing, rate, on_progress)
+        seconds = time.monotonic() - started
+        found = totals_of(connection, [order.id for order in data.orders])
+    return LoadReport(len(missing), len(seated) - len(missing), seconds, found)
+
+
+@contextmanager
+def _only_load(connection: psycopg.Connection) -> Iterator[None]:
+    """Hold the database's one place for a load; given back when the connection ends, too."""
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while not connection.execute(
+        "SELECT pg_try_advisory_lock(hashtext(%s))", [_LOAD_LOCK]
+    ).fetchone()[0]:
+        if time.monotonic() > deadline:
+            raise InputDataError(
+                f"another `lockstep orders load` has been running for {LOCK_WAIT_SECONDS} s "
+                "and more; wait until it has ended, then run this one again"
+            )
+        time.sleep(0.2)
+    yield
+
+
+def _move_sequences(
+    connection: psycopg.Connection, data: PizzaPlace, seated: Sequence[SeatedOrder]
+) -> None:
+    """Reserve the files' ids before the first row, so that orders generated meanwhile differ."""
+    last_ids = {
+        "pizzas": len(data.menu),
+        "tables": max(entry.assignment.table.id for entry in seated),
+        "clients": max(entry.assignment.client.id for entry in seated),
+        "table_assignment": max(entry.assignment.id for entry in seated),
+        "orders": max(entry.order.id for entry in seated),
+    }
+    for table, last_id in last_ids.items():
+        connection.execute(_MOVE_SEQUENCE, {"table": table, "id": last_id})
+
+
+def _insert_menu(connection: psycopg.Connection, menu: Sequence[MenuPizza]) -> None:
+    """The whole menu in one transaction, as it goes up on the wall at once."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.executemany(_PIZZA, [(pizza.id, pizza.name, pizza.price) for pizza in menu])
+
+
+def _replay(
+    connection: psycopg.Connection,
+    missing: Sequence[SeatedOrder],
+    existing: Existing,
+    rate: float | None,
+    on_progress: Callable[[int], None],
+) -> None:
+    """Send the orders in groups that are in flight together; with a rate, one by one on time."""
+    started = time.monotonic()
+    remaining = iter(missing)
+    sent = 0
+    while group := list(islice(remaining, 1 if rate else IN_FLIGHT)):
+        if rate:
+            time.sleep(max(0.0, started + sent / rate - time.monotonic()))
+        try:
+            with connection.pipeline():
+                for entry in group:
+                    _insert_order(connection, entry, existing)
+        except errors.UniqueViolation as error:
+            raise InputDataError(
+                f"while orders {group[0].order.id} to {group[-1].order.id} were loaded, someone "
+                f"else inserted the same id ({error.diag.message_detail}); run the load again"
+            ) from error
+        sent += len(group)
+        on_progress(len(group))
+
+
+def _insert_order(connection: psycopg.Connection, entry: SeatedOrder, existing: Existing) -> None:
+    order, seating = entry.order, entry.assignment
+    client, table = seating.client, seating.table
+    run = connection.execute
+    run(_BEGIN)
+    if client.id not in existing.clients:
+        run(_CLIENT, (client.id, client.name))
+        existing.clients.add(client.id)
+    if table.id not in existing.tables:
+        run(_TABLE, (table.id, table.name))
+        existing.tables[table.id] = table.name
+    if seating.id not in existing.assignments:
+        key = (client.id, table.id, seating.in_time)
+        run(_ASSIGNMENT, (seating.id, *key, seating.out_time))
+        existing.assignments[seating.id] = key
+    run(_ORDER, (order.id, seating.id, order.order_time, list(order.pizzas)))
+    run(_PUBLISH, (order.id,))
+    run("COMMIT")
