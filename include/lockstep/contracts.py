@@ -49,12 +49,14 @@ CONNECTOR = "pizzeria"
 
 # --- Lakehouse (paths below Settings.lakehouse) ----------------------------------------------
 ORDERS_ENRICHED_BATCH = f"{PIPELINE}/orders_enriched_batch"
+LAKEHOUSE_TABLES = (ORDERS_ENRICHED_BATCH,)
+"""Every table by name, for a lakehouse whose folders cannot be listed (an object store)."""
 
 # --- Airflow --------------------------------------------------------------------------------
 HOURLY_DAG_ID = "orders_enriched_hourly"
 HOURLY_ASSET_URI = "lockstep://pizzeria/orders_enriched_batch"
-HOURLY_WRITER_POOL = "orders_enriched_batch_writer"
 SPARK_CONNECTION = "spark_default"
+DATA_DOCS_URL = "/lockstep/data-docs"
 
 
 class ReadMode(StrEnum):

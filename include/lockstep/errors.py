@@ -28,11 +28,19 @@ class PostgresUnavailableError(LockstepError):
 
 
 class LakehouseError(LockstepError):
-    """The lakehouse folder cannot be written: missing rights, no room, or a lock held."""
+    """The lakehouse cannot be read or written: no table, missing rights, no room, a lock held."""
+
+
+class WindowNotWrittenError(LakehouseError):
+    """No run's commit replaced exactly this window, or a later run wrote over it."""
 
 
 class WriterBusyError(LakehouseError):
     """Another process is writing the same table."""
+
+
+class QueryError(LockstepError):
+    """A SQL query over the lakehouse cannot be answered."""
 
 
 class ServiceError(LockstepError):

@@ -1,0 +1,1 @@
+"""Where rows come from: Kafka, the PostgreSQL snapshot, Delta. Never writes."""
