@@ -28,6 +28,11 @@ IN_FLIGHT = 64
 LOCK_WAIT_SECONDS = 30
 _LOAD_LOCK = "lockstep orders load"
 
+# Unpaced, waiting for the disk once an order is nearly all of the time (340 orders a second against
+# 2,200). Commits stay whole and in order, and the last order's waits for the disk for all of them;
+# a server that crashes before it loses the newest orders whole, which the next load puts back.
+_WAIT_FOR_DISK = {False: "SET synchronous_commit = off", True: "SET synchronous_commit = on"}
+
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _PIZZA = "INSERT INTO pizzas (id, name, price) VALUES (%s, %s, %s)"
 _CLIENT = "INSERT INTO clients (id, name) VALUES (%s, %s)"
@@ -87,7 +92,10 @@ def load(
         _move_sequences(connection, data, seated)
         started = time.monotonic()
         _insert_menu(connection, [p for p in data.menu if p.id not in existing.pizzas])
-        _replay(connection, missing, existing, rate, on_progress)
+        if rate:
+            _replay_paced(connection, missing, existing, rate, on_progress)
+        else:
+            _replay_unpaced(connection, missing, existing, on_progress)
         seconds = time.monotonic() - started
         found = totals_of(connection, [order.id for order in data.orders])
     return LoadReport(len(missing), len(seated) - len(missing), seconds, found)
@@ -130,31 +138,51 @@ def _insert_menu(connection: psycopg.Connection, menu: Sequence[MenuPizza]) -> N
         cursor.executemany(_PIZZA, [(pizza.id, pizza.name, pizza.price) for pizza in menu])
 
 
-def _replay(
+def _replay_paced(
     connection: psycopg.Connection,
     missing: Sequence[SeatedOrder],
     existing: Existing,
-    rate: float | None,
+    rate: float,
     on_progress: Callable[[int], None],
 ) -> None:
-    """Send the orders in groups that are in flight together; with a rate, one by one on time."""
+    """One order at a time, each due at its place in the schedule, however late the last one was."""
     started = time.monotonic()
-    remaining = iter(missing)
-    sent = 0
-    while group := list(islice(remaining, 1 if rate else IN_FLIGHT)):
-        if rate:
-            time.sleep(max(0.0, started + sent / rate - time.monotonic()))
-        try:
-            with connection.pipeline():
-                for entry in group:
-                    _insert_order(connection, entry, existing)
-        except errors.UniqueViolation as error:
-            raise InputDataError(
-                f"while orders {group[0].order.id} to {group[-1].order.id} were loaded, someone "
-                f"else inserted the same id ({error.diag.message_detail}); run the load again"
-            ) from error
-        sent += len(group)
+    for place, entry in enumerate(missing):
+        time.sleep(max(0.0, started + place / rate - time.monotonic()))
+        _insert_group(connection, [entry], existing)
+        on_progress(1)
+
+
+def _replay_unpaced(
+    connection: psycopg.Connection,
+    missing: Sequence[SeatedOrder],
+    existing: Existing,
+    on_progress: Callable[[int], None],
+) -> None:
+    """Groups of orders in flight together; only the very last order waits for the disk."""
+    connection.execute(_WAIT_FOR_DISK[False])
+    remaining = iter(missing[:-1])
+    while group := list(islice(remaining, IN_FLIGHT)):
+        _insert_group(connection, group, existing)
         on_progress(len(group))
+    connection.execute(_WAIT_FOR_DISK[True])
+    _insert_group(connection, missing[-1:], existing)
+    on_progress(len(missing[-1:]))
+
+
+def _insert_group(
+    connection: psycopg.Connection, group: Sequence[SeatedOrder], existing: Existing
+) -> None:
+    """Send these orders' transactions one behind the other, then await all the answers."""
+    try:
+        with connection.pipeline():
+            for entry in group:
+                _insert_order(connection, entry, existing)
+    except errors.UniqueViolation as error:
+        raise InputDataError(
+            f"while orders {group[0].order.id} to {group[-1].order.id} were loaded, someone "
+            f"else inserted the same id ({error.diag.message_detail}); run the load again"
+        ) from error
 
 
 def _insert_order(connection: psycopg.Connection, entry: SeatedOrder, existing: Existing) -> None:
