@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import service
+from lockstep.stack.connect import Connect
 from lockstep.stack.files import make_private_folder
+from lockstep.stack.kafka import Kafka
 from lockstep.stack.postgres import Postgres
 from lockstep.stack.secrets import with_secrets
 
-SERVICES: tuple[service.Service, ...] = (Postgres(),)
+SERVICES: tuple[service.Service, ...] = (Postgres(), Kafka(), Connect())
 """In start order: a service stands after all that it needs."""
 GROUPS: dict[str, tuple[str, ...]] = {}
 

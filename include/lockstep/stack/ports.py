@@ -1,4 +1,4 @@
-"""Checks of an address before a service starts on it: loopback only, the port free or who has it."""
+"""Address checks before a service starts on it: loopback only, its port free or who has it."""
 
 import errno
 import ipaddress

@@ -79,6 +79,9 @@ class Postgres:
             return str(error).strip().splitlines()[-1]
         return None
 
+    def trouble(self, settings: Settings) -> str | None:
+        return None
+
     def finish(self, settings: Settings) -> None:
         postgres_database.prepare_database(settings)
 

@@ -22,9 +22,11 @@ LOG_LINES_IN_ERROR = 15
 
 
 class State(StrEnum):
-    """RUNNING answers its protocol; CRASHED was started and is gone, without a `lockstep down`."""
+    """RUNNING works; DEGRADED answers its protocol, but something inside it does not work;
+    CRASHED was started and is gone, without a `lockstep down`."""
 
     RUNNING = "running"
+    DEGRADED = "degraded"
     NOT_ANSWERING = "not answering"
     CRASHED = "crashed"
     STOPPED = "stopped"
@@ -45,7 +47,7 @@ class ServiceStatus:
     @property
     def wrong(self) -> bool:
         """It was started and does not work."""
-        return self.state in (State.CRASHED, State.NOT_ANSWERING)
+        return self.state not in (State.RUNNING, State.STOPPED)
 
 
 class Service(Protocol):
@@ -65,7 +67,10 @@ class Service(Protocol):
         """Check ports, write configuration, and say what to start. Called when nothing runs."""
 
     def problem(self, settings: Settings) -> str | None:
-        """Ask once, in the service's own protocol: None when it works, else what is wrong."""
+        """Ask once, in the service's own protocol: None when it answers, else why not."""
+
+    def trouble(self, settings: Settings) -> str | None:
+        """Of a service that answers: what inside it does not work, and `finish` puts right."""
 
     def finish(self, settings: Settings) -> None:
         """What has to be in it before others use it. Quick when it is there already."""
@@ -126,15 +131,16 @@ def status(service: Service, settings: Settings) -> ServiceStatus:
     if alive is None:
         gone = f"process {record.pid} is gone; `lockstep up` starts it again"
         return ServiceStatus(service.name, State.CRASHED, address, problem=gone)
-    problem = service.problem(settings)
+    silent = service.problem(settings)
+    trouble = None if silent else service.trouble(settings)
     return ServiceStatus(
         service.name,
-        State.RUNNING if problem is None else State.NOT_ANSWERING,
+        State.NOT_ANSWERING if silent else State.DEGRADED if trouble else State.RUNNING,
         address,
         pid=record.pid,
         uptime_seconds=max(0.0, time.time() - record.create_time),
         memory_bytes=_memory_bytes(alive),
-        problem=problem,
+        problem=silent or trouble,
     )
 
 

@@ -1,0 +1,116 @@
+"""Kafka Connect, distributed with exactly-once sources, on loopback; the connector's home.
+
+The worker's configuration and process are here; the connector in it is connector.py's.
+"""
+
+import signal
+from pathlib import Path
+
+import httpx
+
+from lockstep.contracts import Role
+from lockstep.settings import Settings
+from lockstep.stack import connector, ports
+from lockstep.stack.files import bounded_log, make_private_folder, write_private
+from lockstep.stack.java import LOGGING, java_command, java_environment, properties
+from lockstep.stack.process import Launch
+
+HEAP_MB = 512
+REST_SECONDS_MAX = 2.0
+CDC_PASSWORD_KEY = "cdc.password"  # noqa: S105
+
+
+class Connect:
+    """The worker as a service of the stack, with the pizzeria's connector in it."""
+
+    name = "connect"
+    needs: tuple[str, ...] = ("postgres", "kafka")
+    ready_seconds_max = 120.0
+    stop_signal = signal.SIGTERM
+    stop_seconds_max = 30.0
+
+    def address(self, settings: Settings) -> str:
+        return settings.connect_url
+
+    def launch(self, settings: Settings) -> Launch:
+        ports.require_loopback(settings.connect_host, "LOCKSTEP_CONNECT_HOST")
+        ports.require_free_port(
+            settings.connect_host, settings.connect_port, "LOCKSTEP_CONNECT_PORT"
+        )
+        folder = make_private_folder(settings.home / "connect")
+        configuration = folder / "worker.properties"
+        write_private(configuration, properties(worker_properties(settings)))
+        write_private(folder / "log4j2.properties", LOGGING)
+        _write_connector_secrets(settings)
+        return Launch(
+            command=java_command(
+                settings,
+                "connect",
+                "org.apache.kafka.connect.cli.ConnectDistributed",
+                str(configuration),
+                heap_mb=HEAP_MB,
+            ),
+            log=bounded_log(settings.home, self.name),
+            environment=java_environment(),
+            working_folder=folder,
+        )
+
+    def problem(self, settings: Settings) -> str | None:
+        """GET /health is 200 once the worker has read its topics and joined its group."""
+        try:
+            answer = httpx.get(f"{settings.connect_url}/health", timeout=REST_SECONDS_MAX)
+        except httpx.HTTPError as error:
+            return f"{settings.connect_url}: {error}"
+        return None if answer.is_success else f"HTTP {answer.status_code} {answer.text[:200]}"
+
+    def trouble(self, settings: Settings) -> str | None:
+        return connector.trouble(settings)
+
+    def finish(self, settings: Settings) -> None:
+        connector.ensure_running(settings, _password_reference(settings))
+
+
+def worker_properties(settings: Settings) -> dict[str, object]:
+    """The worker's configuration. Passwords come from a file that only its owner can read."""
+    return {
+        "bootstrap.servers": settings.kafka_bootstrap,
+        "group.id": "lockstep-connect",
+        "listeners": settings.connect_url,
+        "rest.advertised.host.name": settings.connect_host,
+        "rest.advertised.port": settings.connect_port,
+        "plugin.discovery": "service_load",  # the plugins are on the class path
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "false",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "exactly.once.source.support": "enabled",
+        "scheduled.rebalance.max.delay.ms": 0,
+        "producer.compression.type": "lz4",  # the change topic keeps everything
+        **{
+            f"{kind}.storage.{name}": value
+            for kind in ("config", "offset", "status")
+            for name, value in (("topic", f"lockstep.connect.{kind}"), ("replication.factor", 1))
+        },
+        "offset.storage.partitions": 1,
+        "status.storage.partitions": 1,
+        "config.providers": "file",
+        "config.providers.file.class": (
+            "org.apache.kafka.common.config.provider.FileConfigProvider"
+        ),
+        "config.providers.file.param.allowed.paths": _secrets_file(settings),
+    }
+
+
+def _secrets_file(settings: Settings) -> Path:
+    return settings.home / "connect" / "secrets.properties"
+
+
+def _write_connector_secrets(settings: Settings) -> None:
+    """The one password that connectors may refer to; anyone who reaches the REST port can."""
+    text = properties({CDC_PASSWORD_KEY: settings.password(Role.CDC)})
+    write_private(_secrets_file(settings), text)
+
+
+def _password_reference(settings: Settings) -> str:
+    """What stands for the password in the connector's configuration, its topic and REST answers."""
+    return f"${{file:{_secrets_file(settings)}:{CDC_PASSWORD_KEY}}}"

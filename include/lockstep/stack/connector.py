@@ -1,0 +1,139 @@
+"""The Debezium connector in Kafka Connect: its configuration, registered and kept running.
+
+include/connectors/pizzeria.json is the configuration. In its values `${lockstep:NAME}` stands for
+what differs between places, or is defined in contracts.py; NAME is one of `placeholders()`.
+"""
+
+import json
+import re
+import time
+
+import httpx
+
+from lockstep import contracts
+from lockstep.contracts import Role
+from lockstep.errors import ConfigurationError, ServiceError
+from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.stack import preflight
+
+TEMPLATE = PROJECT_DIR / "include" / "connectors" / f"{contracts.CONNECTOR}.json"
+PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
+REST_SECONDS_MAX = 30.0  # Connect answers a registration after validating it against the database
+RUNNING_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.2
+NOT_FOUND, CONFLICT = 404, 409
+TRACE_CHARACTERS_MAX = 600
+
+
+def placeholders(settings: Settings, password_reference: str) -> dict[str, str]:
+    """What each `${lockstep:NAME}` of a connector's template stands for."""
+    return {
+        "postgres_host": settings.postgres_host,
+        "postgres_port": str(settings.postgres_port),
+        "cdc_password": password_reference,
+        "cdc_role": Role.CDC,
+        "database": contracts.DATABASE,
+        "tables": ",".join(rf"public\.{table}" for table in contracts.CAPTURED_TABLES),
+        "publication": contracts.PUBLICATION,
+        "slot": contracts.REPLICATION_SLOT,
+        "topic_prefix": contracts.TOPIC_PREFIX,
+        "change_topic": contracts.CHANGE_TOPIC,
+    }
+
+
+def configuration(settings: Settings, password_reference: str) -> dict[str, str]:
+    """The connector's configuration; raises ConfigurationError for a placeholder nobody knows."""
+    known = placeholders(settings, password_reference)
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            raise ConfigurationError(
+                f"{TEMPLATE} uses ${{lockstep:{match[1]}}}; there are: {', '.join(known)}"
+            )
+        return known[match[1]]
+
+    template = json.loads(TEMPLATE.read_text(encoding="utf-8"))
+    return {name: PLACEHOLDER.sub(value, text) for name, text in template.items()}
+
+
+def ensure_running(settings: Settings, password_reference: str) -> None:
+    """Register the connector, or restart what failed in it, and wait until its task runs.
+
+    Guarantee: a running connector with this configuration is left alone. Raises ServiceError when
+    the database is not ready for it or it does not run in time.
+    """
+    wanted = configuration(settings, password_reference)
+    registered = _get(settings, "config")
+    if registered is None or registered != {**wanted, "name": contracts.CONNECTOR}:
+        preflight.check(settings, first=registered is None)
+        _send(settings, "PUT", "config", wanted)
+    elif "FAILED" in _states(settings):
+        preflight.check(settings, first=False)
+        _send(settings, "POST", "restart?includeTasks=true&onlyFailed=true")
+    _wait_until_running(settings)
+
+
+def trouble(settings: Settings) -> str | None:
+    """None when the connector and its task run, else their states and why they failed."""
+    try:
+        status = _get(settings, "status")
+    except ServiceError as error:
+        return str(error)
+    if status is None:
+        return f"connector {contracts.CONNECTOR} is not registered; `lockstep up` does it"
+    parts = [status["connector"], *status["tasks"]]
+    if all(part["state"] == "RUNNING" for part in parts) and status["tasks"]:
+        return None
+    states = ", ".join(part["state"] for part in parts)
+    traces = "; ".join(part["trace"][:TRACE_CHARACTERS_MAX] for part in parts if "trace" in part)
+    return f"connector {contracts.CONNECTOR} and its task: {states}. {traces}".strip()
+
+
+def _states(settings: Settings) -> set[str]:
+    status = _get(settings, "status")
+    if status is None:
+        return set()
+    return {part["state"] for part in (status["connector"], *status["tasks"])}
+
+
+def _wait_until_running(settings: Settings) -> None:
+    deadline = time.monotonic() + RUNNING_SECONDS_MAX
+    while (problem := trouble(settings)) is not None:
+        if "FAILED" in _states(settings) or time.monotonic() > deadline:
+            raise ServiceError(f"{problem}\n`lockstep logs connect` tells more")
+        time.sleep(POLL_SECONDS)
+
+
+def _get(settings: Settings, what: str) -> dict | None:
+    """What Connect says of the connector, or None when there is no such connector."""
+    answer = _request(settings, "GET", what)
+    return None if answer.status_code == NOT_FOUND else _checked(answer).json()
+
+
+def _send(settings: Settings, method: str, what: str, body: dict | None = None) -> None:
+    """Change the connector; a worker that is just rebalancing is asked again."""
+    deadline = time.monotonic() + RUNNING_SECONDS_MAX
+    while (answer := _request(settings, method, what, body)).status_code == CONFLICT:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    _checked(answer)
+
+
+def _request(
+    settings: Settings, method: str, what: str, body: dict | None = None
+) -> httpx.Response:
+    url = f"{settings.connect_url}/connectors/{contracts.CONNECTOR}/{what}"
+    try:
+        return httpx.request(method, url, json=body, timeout=REST_SECONDS_MAX)
+    except httpx.HTTPError as error:
+        raise ServiceError(f"Kafka Connect does not answer at {url}: {error}") from error
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if not answer.is_success:
+        raise ServiceError(
+            f"Kafka Connect refuses the connector {contracts.CONNECTOR} ({answer.status_code}): "
+            f"{answer.text[:TRACE_CHARACTERS_MAX]}"
+        )
+    return answer

@@ -1,0 +1,79 @@
+"""How the stack's JVMs are started: the command, the logging configuration, properties files.
+
+What runs in them is the business of kafka.py and connect.py.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from lockstep import jars
+from lockstep.errors import ServiceError
+from lockstep.settings import Settings
+
+LOGGING = """\
+# Written by `lockstep up`: everything to standard output, which is the service's log file.
+rootLogger.level = WARN
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS}{UTC} %-5p [%t] %c{1}: %m%n
+"""
+
+
+def java_command(
+    settings: Settings, configuration: str, main: str, *arguments: str, heap_mb: int = 256
+) -> list[str]:
+    """A JVM with the jars of one configuration of include/jars/ivy.xml.
+
+    It ends when its memory is used up, so that a half-dead one is never taken for a running one.
+    Raises JarsIncompleteError, and ServiceError when there is no Java.
+    """
+    logging = settings.home / configuration / "log4j2.properties"
+    classpath = os.pathsep.join(str(jar) for jar in jars.classpath(settings, configuration))
+    return [
+        _java(),
+        f"-Xms{heap_mb // 4}m",
+        f"-Xmx{heap_mb}m",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Djava.awt.headless=true",
+        "-Duser.timezone=UTC",
+        f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "-cp",
+        classpath,
+        main,
+        *arguments,
+    ]
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home}" if home else "java is not on the PATH"
+        raise ServiceError(f"there is no Java ({where}): install Java 17 or 21")
+    return java
+
+
+def java_environment() -> dict[str, str]:
+    """Only what a JVM needs of ours: no password of a role that it does not use."""
+    kept = ("PATH", "HOME", "LANG", "TMPDIR", "JAVA_HOME")
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def properties(values: Mapping[str, object]) -> str:
+    """The text of a .properties file; backslashes and what is not ASCII are escaped."""
+    return "".join(f"{name}={_escape(str(value))}\n" for name, value in values.items())
+
+
+def _escape(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    escaped = "".join(c if c.isascii() else _utf16_escapes(c) for c in escaped)
+    return f"\\{escaped}" if escaped.startswith(" ") else escaped
+
+
+def _utf16_escapes(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

@@ -1,0 +1,128 @@
+"""Kafka: one node that is broker and controller (KRaft), on loopback.
+
+Here are its configuration, its formatting and its probe; topics are made by who writes to them.
+"""
+
+import base64
+import signal
+import subprocess
+import uuid
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from lockstep.errors import ServiceError
+from lockstep.settings import Settings
+from lockstep.stack import ports
+from lockstep.stack.files import bounded_log, make_private_folder, write_private
+from lockstep.stack.java import LOGGING, java_command, java_environment, properties
+from lockstep.stack.process import Launch
+
+HEAP_MB = 384
+FORMAT_SECONDS_MAX = 60
+METADATA_SECONDS_MAX = 1.0
+
+
+class Kafka:
+    """The broker as a service of the stack."""
+
+    name = "kafka"
+    needs: tuple[str, ...] = ()
+    ready_seconds_max = 120.0  # after a crash the open segments of its logs are checked
+    stop_signal = signal.SIGTERM
+    stop_seconds_max = 30.0
+
+    def address(self, settings: Settings) -> str:
+        return settings.kafka_bootstrap
+
+    def launch(self, settings: Settings) -> Launch:
+        ports.require_loopback(settings.kafka_host, "LOCKSTEP_KAFKA_HOST")
+        for port, variable in (
+            (settings.kafka_port, "LOCKSTEP_KAFKA_PORT"),
+            (settings.kafka_controller_port, "LOCKSTEP_KAFKA_CONTROLLER_PORT"),
+        ):
+            ports.require_free_port(settings.kafka_host, port, variable)
+        folder = make_private_folder(settings.home / "kafka")
+        configuration = folder / "server.properties"
+        write_private(configuration, properties(server_properties(settings)))
+        write_private(folder / "log4j2.properties", LOGGING)
+        _format_once(settings, configuration)
+        return Launch(
+            command=java_command(
+                settings, "kafka", "kafka.Kafka", str(configuration), heap_mb=HEAP_MB
+            ),
+            log=bounded_log(settings.home, self.name),
+            environment=java_environment(),
+            working_folder=folder,
+        )
+
+    def problem(self, settings: Settings) -> str | None:
+        client = AdminClient(
+            {"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0},
+            logger=None,
+        )
+        try:
+            brokers = client.list_topics(timeout=METADATA_SECONDS_MAX).brokers
+        except KafkaException as error:
+            return error.args[0].str()
+        return None if brokers else "no broker in its metadata"
+
+    def trouble(self, settings: Settings) -> str | None:
+        return None
+
+    def finish(self, settings: Settings) -> None:
+        return
+
+
+def server_properties(settings: Settings) -> dict[str, object]:
+    """The broker's configuration: one node, so one replica of everything."""
+    broker = f"{settings.kafka_host}:{settings.kafka_port}"
+    controller = f"{settings.kafka_host}:{settings.kafka_controller_port}"
+    return {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{broker}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": _data_folder(settings),
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": 1,
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 1,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+
+
+def _data_folder(settings: Settings) -> Path:
+    return settings.home / "kafka" / "data"
+
+
+def _format_once(settings: Settings, configuration: Path) -> None:
+    """Give an empty data folder its cluster id. Raises ServiceError."""
+    if (_data_folder(settings) / "meta.properties").exists():
+        return
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    arguments = ("format", "--cluster-id", cluster_id, "--config", str(configuration))
+    command = java_command(settings, "kafka", "kafka.tools.StorageTool", *arguments)
+    try:
+        done = subprocess.run(
+            command,
+            env=java_environment(),
+            capture_output=True,
+            text=True,
+            timeout=FORMAT_SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ServiceError(
+            f"formatting {_data_folder(settings)} took over {FORMAT_SECONDS_MAX} s"
+        ) from None
+    if done.returncode != 0:
+        raise ServiceError(f"Kafka's data folder cannot be formatted: {done.stderr.strip()}")
