@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
             f"error: {error}", style="red", markup=False, highlight=False
         )
         return error.exit_code
-    console.print(f"{said} ({time.monotonic() - started:.1f} s)", markup=False)
+    console.print(f"  jars      {said} ({time.monotonic() - started:.1f} s)", markup=False)
     return 0
 
 
@@ -37,7 +37,7 @@ def _run(arguments: list[str], progress: Progress) -> str:
         if arguments:
             raise JarsIncompleteError(f"unknown option {arguments[0]!r}; there is only --lock")
         placed = install(folder, progress)
-        return f"JVM parts complete in {folder}" + (f": {placed} jars placed" if placed else "")
+        return f"all in {folder}, {f'{placed} put there, ' if placed else ''}hashes checked"
     except OSError as error:
         raise JarsIncompleteError(
             f"the jars' folder {folder} cannot be used: {error}; free it or set LOCKSTEP_JARS_DIR"

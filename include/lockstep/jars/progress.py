@@ -22,7 +22,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """One line to the reader."""
-        self._console.print(f"  {text}", highlight=False, markup=False, soft_wrap=True)
+        self._console.print(f"  jars      {text}", highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
     def of_downloads(self, cache: Path, names: set[str]) -> Iterator[Callable[[str], None]]:
@@ -30,7 +30,7 @@ class Progress:
         modules = 0
         shown = time.monotonic()
 
-        with self._console.status("JVM parts: starting Ivy", spinner="line") as status:
+        with self._console.status("jars      starting Ivy", spinner="line") as status:
 
             def on_line(line: str) -> None:
                 nonlocal modules, shown
@@ -40,7 +40,7 @@ class Progress:
                     return
                 now = time.monotonic()
                 if self._console.is_terminal:
-                    status.update(_summary(cache, names, modules))
+                    status.update(f"jars      {_summary(cache, names, modules)}")
                 elif now - shown >= _LOG_EVERY_SECONDS:
                     shown = now
                     self.say(_summary(cache, names, modules))
@@ -53,4 +53,4 @@ def _summary(cache: Path, names: set[str], modules: int) -> str:
     mib = sum(file.stat().st_size for file in cached.values()) / 1024**2
     of = f" of {len(names)}" if names else ""
     here = len(names & cached.keys()) if names else len(cached)
-    return f"JVM parts: {modules} modules found, {here}{of} jars downloaded ({mib:.0f} MiB)"
+    return f"{modules} modules found, {here}{of} jars downloaded ({mib:.0f} MiB)"

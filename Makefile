@@ -1,0 +1,48 @@
+# What a person does with this project. GNU make 3.81 (macOS) is enough.
+.DEFAULT_GOAL := help
+.PHONY: help setup up down demo test test-fast lint format bench requirements jars-lock clean
+
+BIN := .venv/bin
+FAST := not spark and not services and not e2e
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
+
+demo: setup ## See it work: stack up, orders loaded, a day of hourly runs by Airflow (start here)
+	@$(BIN)/lockstep demo
+
+setup: ## Make .venv, its packages and the JVM parts; again: only what has changed
+	@sh include/setup/setup.sh
+
+up: setup ## Start the embedded stack: PostgreSQL, Kafka, Connect, Airflow
+	@$(BIN)/lockstep up
+
+down: ## Stop the embedded stack; its data stays in .lockstep
+	@if [ -x $(BIN)/lockstep ]; then $(BIN)/lockstep down; else echo "nothing to stop"; fi
+
+test: setup ## Run every test (starts and stops a stack of its own)
+	@$(BIN)/python -m pytest
+
+test-fast: setup ## Run the tests that need neither Spark nor services (under 3 minutes)
+	@$(BIN)/python -m pytest -m "$(FAST)"
+
+lint: setup ## Check style and formatting of Python
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: setup ## Format Python, and mend what can be mended safely
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup ## Measure the hourly job beside PostgreSQL's own COPY
+	@$(BIN)/lockstep bench batch
+
+requirements: setup ## Compile requirements.in to requirements.txt, with hashes
+	@UV_CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/uv pip compile --quiet --universal \
+		--python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+
+jars-lock: setup ## Resolve include/jars/ivy.xml and write jars.sha256 anew
+	@$(BIN)/python -m lockstep.jars --lock
+
+clean: down ## Remove .venv, .jars and tool caches; the stack's data in .lockstep stays
+	rm -rf .venv .jars .pytest_cache .ruff_cache include/lockstep.egg-info
