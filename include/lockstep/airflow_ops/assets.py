@@ -1,0 +1,12 @@
+"""The data that DAGs announce and wait for, as Airflow assets."""
+
+from airflow.sdk import Asset
+
+from lockstep import contracts
+
+HOURLY_ORDERS = Asset(
+    name="pizzeria_orders_enriched_batch",
+    uri=contracts.HOURLY_ASSET_URI,
+    group="pizzeria",
+)
+"""The hourly table. An event means: the window in its extra is written and its checks passed."""

@@ -1,0 +1,66 @@
+"""The task between the hourly table and those who wait for it: checks, then the asset's event.
+
+The suite itself is lockstep.quality's, and is imported only when the task runs.
+"""
+
+from typing import Any
+
+from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.exceptions import AirflowFailException
+
+from lockstep.airflow_ops import enrich
+from lockstep.airflow_ops.assets import HOURLY_ORDERS
+from lockstep.contracts import DATA_DOCS_URL, CheckStatus
+from lockstep.settings import Settings
+
+
+class DataDocsLink(BaseOperatorLink):
+    """The button on the task's page that leads to the checked window's Data Docs."""
+
+    name = "Data Docs"
+
+    def get_link(self, operator: "CheckQualityOperator", *, ti_key: Any) -> str:
+        """Called in the task's own process when it ends, however it ends."""
+        return operator.data_docs_url
+
+
+class CheckQualityOperator(BaseOperator):
+    """Checks the run's window and announces it, in an asset event, only when nothing failed.
+
+    A failed check fails the task at once: neither the table nor the database gets better by
+    checking again. Warnings let it succeed; they are in the log and in the event's extra.
+    """
+
+    operator_extra_links = (DataDocsLink(),)
+    ui_color = "#e8f4ea"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(outlets=[HOURLY_ORDERS], **kwargs)
+        self.data_docs_url = f"{DATA_DOCS_URL}/"
+
+    def execute(self, context: dict[str, Any]) -> None:
+        """Raises AirflowFailException, naming the failed checks, when any failed."""
+        from lockstep.quality import check_window
+
+        window = enrich.window_of(context["dag_run"])
+        report = check_window(Settings.load(), window)
+        self.data_docs_url = f"{DATA_DOCS_URL}/{report.data_docs_page}"
+        for line in report.table().splitlines():
+            self.log.info(line)
+        self.log.info("Data Docs: %s", self.data_docs_url)
+        if report.status is CheckStatus.FAIL:
+            raise AirflowFailException(
+                f"window {window}: {report.summary()}. The rows are in the table, but nobody "
+                f"waiting for them is told; details: {self.data_docs_url}"
+            )
+        if report.status is CheckStatus.WARN:
+            self.log.warning("window %s: %s", window, report.summary())
+        context["outlet_events"][HOURLY_ORDERS].extra = {
+            "window_start": window.start.isoformat(),
+            "window_end": window.end.isoformat(),
+            "run_id": context["run_id"],
+            "rows": report.rows,
+            "status": str(report.status),
+            "warnings": report.warnings,
+            "data_docs": self.data_docs_url,
+        }

@@ -1,0 +1,31 @@
+"""What Lockstep registers in Airflow. Registrations only: the code is in the installed package.
+
+Airflow executes every file of this folder under its bare name, so no other file belongs here.
+"""
+
+from typing import ClassVar
+
+from airflow.plugins_manager import AirflowPlugin
+from lockstep.airflow_ops.deadlines import ScheduledRunDue
+from lockstep.airflow_ops.timetables import HourlyWindowTimetable
+from lockstep.airflow_ui import data_docs
+from lockstep.contracts import DATA_DOCS_URL
+
+
+class LockstepPlugin(AirflowPlugin):
+    """Timetable, deadline, link and page of the hourly run."""
+
+    name = "lockstep"
+    timetables: ClassVar[list] = [HourlyWindowTimetable]
+    deadline_references: ClassVar[list] = [ScheduledRunDue]
+    fastapi_apps: ClassVar[list] = [
+        {"name": "Data Docs", "app": data_docs.create_app(), "url_prefix": DATA_DOCS_URL}
+    ]
+    external_views: ClassVar[list] = [
+        {
+            "name": "Data Docs",
+            "href": f"{DATA_DOCS_URL}/",
+            "destination": "nav",
+            "url_route": "data-docs",
+        }
+    ]
