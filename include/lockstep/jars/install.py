@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
@@ -38,10 +39,10 @@ def install(folder: Path, progress: Progress, lock_file: Path = LOCK_FILE) -> in
     jars = read_lock(lock_file)
     if not _wrong(folder, jars) and not _extras(folder, jars) and (folder / _STAMP).exists():
         return 0
-    with _alone_in(folder, progress):
+    with _alone_in(folder, progress) as held:
         wrong = _wrong(folder, jars)
         if wrong:
-            _download(folder, jars, wrong, progress)
+            _download(folder, jars, wrong, progress, held)
         for extra in _extras(folder, jars):
             extra.unlink()
         _write_stamp(folder, jars)
@@ -50,12 +51,15 @@ def install(folder: Path, progress: Progress, lock_file: Path = LOCK_FILE) -> in
 
 def resolve(folder: Path, progress: Progress) -> list[LockedJar]:
     """What the manifest resolves to today, for a new lock; installs nothing."""
-    with _alone_in(folder, progress), _retrieved(folder, set(), progress) as into:
+    with (
+        _alone_in(folder, progress) as held,
+        _retrieved(folder, set(), progress, held) as into,
+    ):
         return [locked_as_found(part, f) for part in PARTS for f in (into / part).iterdir()]
 
 
 def _download(
-    folder: Path, jars: list[LockedJar], wrong: list[LockedJar], progress: Progress
+    folder: Path, jars: list[LockedJar], wrong: list[LockedJar], progress: Progress, held: int
 ) -> None:
     """Fetch and put in place what is wrong; tries again, for networks fail now and then."""
     again = Retrying(
@@ -69,18 +73,18 @@ def _download(
     )
     names = {jar.name for jar in jars}
     for attempt in again:
-        with attempt, _retrieved(folder, names, progress):
+        with attempt, _retrieved(folder, names, progress, held):
             for jar in wrong:
                 _put_in_place(folder, jar)
 
 
 @contextmanager
-def _retrieved(folder: Path, names: set[str], progress: Progress) -> Iterator[Path]:
+def _retrieved(folder: Path, names: set[str], progress: Progress, held: int) -> Iterator[Path]:
     """What the manifest resolves to now, as part/file below the folder yielded; gone after it."""
     cache, into = folder / _CACHE, folder / _RETRIEVED
     try:
         with progress.of_downloads(cache, names) as on_line:
-            ivy.retrieve(MANIFEST, cache, into, on_line)
+            ivy.retrieve(MANIFEST, cache, into, on_line, held)
         yield into
     finally:
         shutil.rmtree(into, ignore_errors=True)
@@ -144,23 +148,27 @@ def _write_stamp(folder: Path, jars: list[LockedJar]) -> None:
 
 
 @contextmanager
-def _alone_in(folder: Path, progress: Progress) -> Iterator[None]:
-    """Hold the folder's lock: two set-ups at once would pull files from under each other."""
+def _alone_in(folder: Path, progress: Progress) -> Iterator[int]:
+    """Hold the folder's lock: two set-ups at once would pull files from under each other.
+
+    Yields its descriptor, which Ivy inherits: should this process be killed and Ivy live on, the
+    next set-up waits for it instead of writing to the same cache.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + _OTHER_SETUP_SECONDS_MAX
     with (folder / _FOLDER_LOCK).open("w") as handle:
         while not _locked(handle):
-            progress.say(f"another set-up is filling {folder}; waiting for it")
+            progress.say(f"another set-up is filling {folder}: waiting for it")
             if time.monotonic() > deadline:
                 raise JarsIncompleteError(
                     f"another set-up has been filling {folder} for {_OTHER_SETUP_SECONDS_MAX} s; "
                     "end it, then run `make setup` again"
                 )
             time.sleep(5)
-        yield
+        yield handle.fileno()
 
 
-def _locked(handle) -> bool:
+def _locked(handle: IO) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -28,11 +28,12 @@ class DownloadError(JarsIncompleteError):
     """Ivy did not get everything; trying again may help."""
 
 
-def retrieve(manifest: Path, cache: Path, into: Path, on_line: OnLine) -> None:
+def retrieve(manifest: Path, cache: Path, into: Path, on_line: OnLine, held: int) -> None:
     """Resolve the manifest and copy every artifact to into/<configuration>/<file>.
 
     What the cache holds is not downloaded again, so an interrupted call is continued by the next.
-    ``on_line`` gets each line that Ivy prints. Raises DownloadError with Ivy's own reasons.
+    ``on_line`` gets each line that Ivy prints; Ivy inherits ``held``, the descriptor of a lock on
+    these folders. Raises DownloadError with Ivy's own reasons.
     """
     shutil.rmtree(into, ignore_errors=True)
     pattern = f"{into}/[conf]/[artifact]-[revision](-[classifier]).[ext]"
@@ -45,7 +46,7 @@ def retrieve(manifest: Path, cache: Path, into: Path, on_line: OnLine) -> None:
         *("-confs", "*", "-types", "jar", "bundle", "-retrieve", pattern),
     ]
     reasons: deque[str] = deque(maxlen=4)
-    with _running(command) as process:
+    with _running(command, held) as process:
         for line in process.stdout:
             on_line(line.strip())
             if _is_reason(line):
@@ -58,7 +59,7 @@ def retrieve(manifest: Path, cache: Path, into: Path, on_line: OnLine) -> None:
 
 
 @contextmanager
-def _running(command: list[str]) -> Iterator[subprocess.Popen]:
+def _running(command: list[str], held: int) -> Iterator[subprocess.Popen]:
     """The process, its output as lines; it never outlives the block or RUN_SECONDS_MAX."""
     process = subprocess.Popen(
         command,
@@ -66,6 +67,7 @@ def _running(command: list[str]) -> Iterator[subprocess.Popen]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        pass_fds=(held,),
     )
     deadline = Timer(RUN_SECONDS_MAX, process.kill)
     deadline.daemon = True
