@@ -29,6 +29,8 @@ REPLICATION_SLOT = "lockstep"
 
 ORDERS_MESSAGE_PREFIX = "orders"
 CUT_MESSAGE_PREFIX = "lockstep.cut"
+HEARTBEAT_MESSAGE_PREFIX = "lockstep.heartbeat"
+"""A transaction of nothing but this message, every few seconds, by the connector itself."""
 
 
 class Role(StrEnum):
@@ -49,6 +51,18 @@ CONNECTOR = "pizzeria"
 
 # --- Lakehouse (paths below Settings.lakehouse) ----------------------------------------------
 ORDERS_ENRICHED_BATCH = f"{PIPELINE}/orders_enriched_batch"
+ORDERS_ENRICHED_BATCH_COLUMNS = {
+    "order_id": "bigint",
+    "order_time": "timestamp",
+    "client_name": "string",
+    "table_name": "string",
+    "pizzas": "array<struct<pizza:string,price:decimal(10,2)>>",
+    "order_date": "date",
+    "run_id": "string",
+    "cut_snapshot": "string",
+    "cut_lsn": "bigint",
+}
+"""Name and Delta type of each column; partitioned by order_date. Times are UTC."""
 LAKEHOUSE_TABLES = (ORDERS_ENRICHED_BATCH,)
 """Every table by name, for a lakehouse whose folders cannot be listed (an object store)."""
 

@@ -4,6 +4,10 @@ Entry points print such an error on one line and exit with its ``exit_code``; an
 defect of ours and keeps its traceback.
 """
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class LockstepError(Exception):
     """Base of every expected failure."""
@@ -43,9 +47,23 @@ class QueryError(LockstepError):
     """A SQL query over the lakehouse cannot be answered."""
 
 
+class QualityStoreError(LockstepError):
+    """The folder of the quality checks (results, Data Docs) cannot be used."""
+
+
 class ServiceError(LockstepError):
     """A service of the embedded stack did not start, stopped, or does not answer."""
 
 
 class InputDataError(LockstepError):
     """A file given to a loader is missing or malformed."""
+
+
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """For each main: a LockstepError becomes one line on standard error and its exit code."""
+    try:
+        yield
+    except LockstepError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)

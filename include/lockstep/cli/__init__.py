@@ -4,13 +4,10 @@ A LockstepError ends the command with one clear line on standard error and its e
 modules print on success is theirs. Heavy imports (Spark, Airflow) stay inside the commands.
 """
 
-import sys
-
 import typer
-from rich.console import Console
 
 from lockstep.cli import batch, bench, orders, sql, stack
-from lockstep.errors import LockstepError
+from lockstep.errors import exit_on_error
 
 app = typer.Typer(
     help="Keep the SQL, prove the stream: hourly batch and streams, side by side.",
@@ -27,10 +24,5 @@ sql.register(app)
 
 def main() -> None:
     """Entry point of the console script."""
-    try:
+    with exit_on_error():
         app()
-    except LockstepError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]error:[/] {error}", highlight=False, markup=True
-        )
-        sys.exit(error.exit_code)

@@ -1,0 +1,34 @@
+"""The hourly run as a command: what `lockstep batch run` and the spark-submit job both do."""
+
+from rich.console import Console
+
+from lockstep.batch.run import BatchRun, run_window
+from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Window
+from lockstep.settings import Settings
+from lockstep.spark import spark_session
+
+
+def enrich_window(start: str, end: str, read: ReadMode) -> None:
+    """Run the window [start, end) given as ISO 8601 text, and print what was done.
+
+    Raises LockstepError: a bad window before anything is started, the others as run_window says.
+    """
+    window = Window.parse(start, end)
+    settings = Settings.load()
+    spark = spark_session(settings, f"lockstep hourly run {window}")
+    try:
+        _report(run_window(spark, settings, window, read), settings)
+    finally:
+        spark.stop()
+
+
+def _report(finished: BatchRun, settings: Settings) -> None:
+    commit = finished.commit
+    Console(soft_wrap=True, highlight=False).print(
+        f"{commit.orders_at_cut:,} orders of {commit.window} enriched in "
+        f"{finished.seconds:.1f} s (read: {commit.read_mode})\n"
+        f"table: {settings.table_uri(ORDERS_ENRICHED_BATCH)}\n"
+        f"cut: snapshot {commit.cut.snapshot}, marker LSN {commit.cut.marker_lsn}, "
+        f"run {commit.cut.run_id}",
+        markup=False,
+    )

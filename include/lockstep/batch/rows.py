@@ -1,0 +1,56 @@
+"""The rows of the hourly table, from either read mode. Pure: DataFrame to DataFrame."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lockstep.cdc.cuts import Cut
+from lockstep.contracts import CLIENTS, PIZZAS, TABLE_ASSIGNMENT, TABLES
+from lockstep.enrich.orders import PIZZAS_TYPE, enrich_orders, valid_always
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BROADCAST_ROWS_MAX = 200_000
+"""Rows a look-up side may have to be sent whole to every task: some 20 MB of names at the most."""
+
+
+def from_view(view_rows: "DataFrame") -> "DataFrame":
+    """Rows of the view, their JSON text parsed into the array of pizzas."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return view_rows.withColumn("pizzas", F.from_json("pizzas", PIZZAS_TYPE))
+
+
+def from_tables(
+    spark: "SparkSession", tables: Mapping[str, "DataFrame"], orders: int
+) -> "DataFrame":
+    """The five tables joined by the shared SQL.
+
+    orders: how many orders there are; no more seatings and clients than that can be referred to.
+        JDBC tells Spark nothing of sizes, so the small sides of the joins are named here.
+    """
+    small = {TABLES, PIZZAS}
+    if orders <= BROADCAST_ROWS_MAX:
+        small |= {TABLE_ASSIGNMENT, CLIENTS}
+    relations = {
+        name: valid_always(rows.hint("broadcast" if name in small else "shuffle_hash"))
+        for name, rows in tables.items()
+    }
+    return enrich_orders(spark, relations)
+
+
+def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
+    """The columns of the hourly table, in their order, with the partition date and the cut."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return enriched.select(
+        "order_id",
+        "order_time",
+        "client_name",
+        "table_name",
+        "pizzas",
+        F.to_date("order_time").alias("order_date"),
+        F.lit(cut.run_id).alias("run_id"),
+        F.lit(cut.snapshot).alias("cut_snapshot"),
+        F.lit(cut.marker_lsn).cast("bigint").alias("cut_lsn"),
+    )

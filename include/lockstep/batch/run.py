@@ -1,0 +1,83 @@
+"""One hourly run, step by step.
+
+The order of the steps is the run's guarantee: the lock first (nobody else's run comes between),
+the snapshot before the marker (so the marker comes later in the log than all the run sees), and
+one commit at the end (so a run killed anywhere has changed nothing).
+"""
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.batch.commits import RunCommit
+from lockstep.batch.rows import from_tables, from_view, with_cut
+from lockstep.batch.spark_errors import spark_failures
+from lockstep.cdc.cuts import ExportedSnapshot, exported_snapshot, mark_cut
+from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
+from lockstep.settings import Settings
+from lockstep.sinks.delta_window import replace_window
+from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.postgres import connect
+from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
+from lockstep.sources.window_slices import slice_window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class BatchRun:
+    """A finished run: what its commit says, and how long it took (without session start)."""
+
+    commit: RunCommit
+    seconds: float
+
+
+def run_window(
+    spark: "SparkSession", settings: Settings, window: Window, read_mode: ReadMode
+) -> BatchRun:
+    """Enrich the window's orders and make them the table's rows of that window.
+
+    Running it again replaces the same rows. A failure, whatever it is, leaves the table as it was.
+    Raises PostgresUnavailableError, LakehouseError, WriterBusyError.
+    """
+    started = time.monotonic()
+    # Step 1: be the only writer, with room to write.
+    # Step 2: export the snapshot that everything below reads.
+    with (
+        sole_writer(settings, ORDERS_ENRICHED_BATCH),
+        connect(settings, Role.BATCH_READER) as exporting,
+        spark_failures(settings),
+        exported_snapshot(exporting) as exported,
+    ):
+        # Step 3: mark the cut in the database's log.
+        with connect(settings, Role.BATCH_READER) as marking:
+            cut = mark_cut(marking, exported, run_id=str(uuid.uuid4()))
+        # Step 4: read under the snapshot, enrich, and replace the window in one commit.
+        enriched, orders = _enriched(spark, settings, exported, window, read_mode)
+        commit = RunCommit(window, read_mode, orders, cut)
+        table_uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
+        replace_window(with_cut(enriched, cut), table_uri, window, commit.as_json())
+    return BatchRun(commit, time.monotonic() - started)
+
+
+def _enriched(
+    spark: "SparkSession",
+    settings: Settings,
+    exported: ExportedSnapshot,
+    window: Window,
+    read_mode: ReadMode,
+) -> tuple["DataFrame", int]:
+    counts = count_orders(exported, window)
+    orders = sum(slot.orders for slot in counts)
+    slices = slice_window(
+        window,
+        counts,
+        rows_max=settings.batch_slice_rows,
+        slices_min=spark.sparkContext.defaultParallelism,
+    )
+    reader = SnapshotReader(spark, settings, exported)
+    if read_mode is ReadMode.VIEW:
+        return from_view(reader.view(slices)), orders
+    return from_tables(spark, reader.tables(window, slices), orders), orders

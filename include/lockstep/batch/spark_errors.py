@@ -1,0 +1,51 @@
+"""Turns what Spark says when its surroundings fail into errors that a person can act on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lockstep.errors import LakehouseError, LockstepError, PostgresUnavailableError
+from lockstep.settings import Settings
+
+_NO_ROOM = ("No space left on device", "Disk quota exceeded", "File too large")
+_NO_RIGHTS = ("Read-only file system", "Permission denied", "Mkdirs failed")
+_NO_DATABASE = "org.postgresql.util.PSQLException"
+
+
+@contextmanager
+def spark_failures(settings: Settings) -> Iterator[None]:
+    """Raise LakehouseError or PostgresUnavailableError for a Spark job that one of them failed.
+
+    Anything else keeps its own exception: it is a defect, and its traceback is wanted.
+    """
+    try:
+        yield
+    except LockstepError:
+        raise
+    except Exception as error:
+        reason = _reason(settings, str(error))
+        if reason is None:
+            raise
+        raise reason from error
+
+
+def _reason(settings: Settings, text: str) -> LockstepError | None:
+    for known in _NO_ROOM:
+        if known in text:
+            return LakehouseError(
+                f"the lakehouse {settings.lakehouse_uri} is full ({known}); the table is as it "
+                "was: make room, then run again"
+            )
+    for known in _NO_RIGHTS:
+        if known in text:
+            return LakehouseError(
+                f"the lakehouse {settings.lakehouse_uri} cannot be written ({known}); the table "
+                "is as it was: give this user the rights, then run again"
+            )
+    if _NO_DATABASE in text:
+        message = text.split(_NO_DATABASE, 1)[1].lstrip(": ").splitlines()[0]
+        return PostgresUnavailableError(
+            f"PostgreSQL at {settings.postgres_host}:{settings.postgres_port} failed while the "
+            f"window was read: {message}; the table is as it was: see `lockstep status`, then "
+            "run again"
+        )
+    return None

@@ -1,0 +1,72 @@
+"""The cut: which database snapshot an hourly run read, and the marker that makes it findable.
+
+A cut is taken in two steps, and the order matters:
+
+1. one statement in the transaction that exports the snapshot reads `pg_current_snapshot()`;
+2. a separate transaction emits the logical message `lockstep.cut` with the run's id.
+
+Whatever the snapshot sees was committed before the marker, so a stream that has passed the marker
+has seen all of it, even in a quiet hour. What else it has seen by then is told apart by the
+snapshot's own list of transactions.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+
+from lockstep.contracts import CUT_MESSAGE_PREFIX
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A database snapshot as a run saw it.
+
+    snapshot: `xmin:xmax:xip,…` in 64-bit transaction ids (PostgreSQL's pg_snapshot, whose text
+        form the manual defines under "Transaction ID and Snapshot Information Functions").
+    marker_lsn: WAL position of the marker message, in bytes since the log's beginning.
+    taken_at: the database's clock when the snapshot was taken.
+    """
+
+    run_id: str
+    snapshot: str
+    marker_lsn: int
+    taken_at: datetime
+
+
+@dataclass(frozen=True)
+class ExportedSnapshot:
+    """A snapshot other sessions can import, for as long as its transaction stays open."""
+
+    name: str
+    snapshot: str
+    taken_at: datetime
+    connection: psycopg.Connection
+
+
+@contextmanager
+def exported_snapshot(connection: psycopg.Connection) -> Iterator[ExportedSnapshot]:
+    """Open a read-only repeatable-read transaction and export its snapshot until the block ends."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        row = connection.execute(
+            "SELECT pg_export_snapshot(), pg_current_snapshot()::text, clock_timestamp()"
+        ).fetchone()
+        yield ExportedSnapshot(*row, connection)
+
+
+def mark_cut(connection: psycopg.Connection, exported: ExportedSnapshot, run_id: str) -> Cut:
+    """Emit the marker message in a transaction of its own and return the whole cut.
+
+    `connection` must not be the exporting one: the marker has to commit after the snapshot.
+    """
+    content = json.dumps({"run_id": run_id, "snapshot": exported.snapshot})
+    with connection.transaction():
+        (marker_lsn,) = connection.execute(
+            "SELECT (pg_logical_emit_message(true, %s, %s) - '0/0'::pg_lsn)::bigint",
+            (CUT_MESSAGE_PREFIX, content),
+        ).fetchone()
+    return Cut(run_id, exported.snapshot, marker_lsn, exported.taken_at)

@@ -1,0 +1,28 @@
+"""`lockstep batch`: the hourly run by hand, over any window."""
+
+from typing import Annotated
+
+import typer
+
+from lockstep.batch.command import enrich_window
+from lockstep.contracts import ReadMode
+
+app = typer.Typer(no_args_is_help=True)
+
+Start = Annotated[str, typer.Option(help="Begin of the window, e.g. 2015-01-01T11:00:00Z.")]
+End = Annotated[str, typer.Option(help="End of the window, not part of it.")]
+Read = Annotated[ReadMode, typer.Option(help="Let PostgreSQL join (view), or Spark (tables).")]
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `run` a sub-command: typer would flatten a group of one."""
+
+
+@app.command()
+def run(start: Start, end: End, read: Read = ReadMode.VIEW) -> None:
+    """Enrich the orders of [START, END) and replace them in the hourly Delta table.
+
+    Times without a zone are UTC. Running it again replaces the same rows.
+    """
+    enrich_window(start, end, read)

@@ -1,0 +1,1 @@
+"""Where rows go: Delta tables, each with one writer at a time and idempotent writes."""

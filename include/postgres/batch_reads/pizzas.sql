@@ -1,0 +1,5 @@
+SELECT
+    id,
+    name,
+    price
+FROM pizzas
