@@ -17,6 +17,7 @@ from rich.table import Table
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 
+TABLE_COLUMNS = 100
 FOLLOW_PAUSE_SECONDS = 0.2
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -84,7 +85,8 @@ def _print_table(found: list) -> None:
     colours = {"running": "green", "stopped": "dim", "crashed": "bold red"}
     table = Table(box=None, pad_edge=False)
     for title in ("service", "state", "pid", "address", "uptime", "memory"):
-        table.add_column(title, justify="right" if title in ("pid", "memory") else "left")
+        justify = "right" if title in ("pid", "memory") else "left"
+        table.add_column(title, justify=justify, no_wrap=True)
     for one in found:
         table.add_row(
             one.service,
@@ -95,6 +97,7 @@ def _print_table(found: list) -> None:
             "" if one.memory_bytes is None else f"{one.memory_bytes / 1024**2:,.0f} MB",
         )
     console = Console()
+    console.width = max(console.width, TABLE_COLUMNS)
     console.print(table)
     for one in found:
         if one.problem:

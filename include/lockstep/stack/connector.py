@@ -2,6 +2,16 @@
 
 include/connectors/pizzeria.json is the configuration. In its values `${lockstep:NAME}` stands for
 what differs between places, or is defined in contracts.py; NAME is one of `placeholders()`.
+
+JSON has no comments, so the reasons are here:
+- offset.mismatch.strategy trust_slot: of what was tried, a connector restarted within an open
+  transaction never lost its earlier changes with it.
+- heartbeat.action.query: the log of Airflow's database is in the same stream and is kept until the
+  slot moves, which takes a transaction in our database; it also moves the clock of the streams in
+  quiet hours. Transactional, for other messages are outside of the commit order.
+- retriable.restart.connector.wait.ms: after a restart of PostgreSQL the task comes back by itself.
+- transforms.route: everything but the connector's own heartbeat goes into one topic, in order.
+- lsn.flush.mode stays `connector`: the driver's own flushing could confirm what was not yet read.
 """
 
 import json
@@ -38,6 +48,7 @@ def placeholders(settings: Settings, password_reference: str) -> dict[str, str]:
         "slot": contracts.REPLICATION_SLOT,
         "topic_prefix": contracts.TOPIC_PREFIX,
         "change_topic": contracts.CHANGE_TOPIC,
+        "heartbeat_prefix": contracts.HEARTBEAT_MESSAGE_PREFIX,
     }
 
 

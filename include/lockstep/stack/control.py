@@ -14,16 +14,17 @@ from dataclasses import dataclass
 
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
-from lockstep.stack import service
+from lockstep.stack import airflow, service
 from lockstep.stack.connect import Connect
 from lockstep.stack.files import make_private_folder
 from lockstep.stack.kafka import Kafka
 from lockstep.stack.postgres import Postgres
 from lockstep.stack.secrets import with_secrets
 
-SERVICES: tuple[service.Service, ...] = (Postgres(), Kafka(), Connect())
+SERVICES: tuple[service.Service, ...] = (Postgres(), Kafka(), Connect(), *airflow.COMPONENTS)
 """In start order: a service stands after all that it needs."""
-GROUPS: dict[str, tuple[str, ...]] = {}
+GROUPS: dict[str, tuple[str, ...]] = {"airflow": tuple(one.name for one in airflow.COMPONENTS)}
+"""Names for several services at once."""
 
 
 @dataclass(frozen=True)

@@ -145,11 +145,12 @@ def status(service: Service, settings: Settings) -> ServiceStatus:
 
 
 def _memory_bytes(alive: psutil.Process) -> int:
-    """Resident memory of the process and its descendants; shared pages count each time."""
+    """Memory of the process and its descendants; what they share is divided up, on Linux."""
     total = 0
     for member in (alive, *alive.children(recursive=True)):
         try:
-            total += member.memory_info().rss
+            memory = member.memory_full_info()
+            total += getattr(memory, "pss", memory.rss)
         except psutil.Error:
             continue
     return total

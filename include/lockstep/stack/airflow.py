@@ -1,0 +1,200 @@
+"""Airflow as its four components, each a process and a service of its own.
+
+Their configuration is in airflow_environment.py. What is alive is asked of the metadata database
+(the heartbeats) and of the API server, each for itself, so that one that is gone is not blamed on
+the others.
+"""
+
+import importlib.metadata
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import psycopg
+from psycopg import sql
+
+from lockstep.contracts import Role
+from lockstep.errors import ServiceError
+from lockstep.settings import Settings
+from lockstep.stack import ports, process
+from lockstep.stack.airflow_environment import (
+    ADMIN_USER,
+    airflow_environment,
+    airflow_home,
+    write_sign_in_password,
+)
+from lockstep.stack.files import bounded_log, last_lines, log_path
+from lockstep.stack.postgres_database import AIRFLOW_DATABASE
+from lockstep.stack.process import Launch
+
+MIGRATION_SECONDS_MAX = 300
+HEARTBEAT_AGE_SECONDS_MAX = 60.0
+"""Components write a heartbeat every 5 s, and several times slower while Spark has the cores."""
+REST_SECONDS_MAX = 10.0
+
+
+class AirflowComponent:
+    """What the four have in common: environment, migration, a process that is `airflow …`."""
+
+    needs: tuple[str, ...] = ("postgres",)
+    ready_seconds_max = 180.0
+    stop_signal = signal.SIGTERM
+    stop_seconds_max = 20.0
+
+    def __init__(self, component: str, *arguments: str) -> None:
+        self.name = f"airflow-{component}"
+        self.command = (sys.executable, "-m", "airflow", component, *arguments)
+
+    def address(self, settings: Settings) -> str:
+        return ""
+
+    def launch(self, settings: Settings) -> Launch:
+        environment = airflow_environment(settings)
+        ensure_migrated(settings)
+        return Launch(
+            command=self.command,
+            log=bounded_log(settings.home, self.name),
+            environment=environment,
+            working_folder=airflow_home(settings),
+        )
+
+    def trouble(self, settings: Settings) -> str | None:
+        return None
+
+    def finish(self, settings: Settings) -> None:
+        return
+
+
+class AirflowJob(AirflowComponent):
+    """Scheduler, DAG processor or triggerer: alive as long as its heartbeat is fresh."""
+
+    def __init__(self, component: str, job_type: str, *arguments: str) -> None:
+        super().__init__(component, *arguments)
+        self.job_type = job_type
+
+    def problem(self, settings: Settings) -> str | None:
+        record = process.read_record(settings.home, self.name)
+        try:
+            with psycopg.connect(**settings.connection(Role.AIRFLOW, AIRFLOW_DATABASE)) as metadata:
+                row = metadata.execute(
+                    "SELECT extract(epoch FROM max(latest_heartbeat)) FROM job WHERE job_type = %s",
+                    [self.job_type],
+                ).fetchone()
+        except psycopg.Error as error:
+            return f"its metadata database cannot be asked: {error}".strip()
+        heartbeat = row[0] if row else None
+        if heartbeat is None or (record and heartbeat < record.create_time):
+            return "no heartbeat yet"
+        age_seconds = time.time() - float(heartbeat)
+        if age_seconds > HEARTBEAT_AGE_SECONDS_MAX:
+            return f"its last heartbeat is {age_seconds:.0f} s old"
+        return None
+
+
+class AirflowApiServer(AirflowComponent):
+    """The API and the pages; alive when it says so itself."""
+
+    def __init__(self) -> None:
+        super().__init__("api-server")
+
+    def address(self, settings: Settings) -> str:
+        return settings.airflow_url
+
+    def launch(self, settings: Settings) -> Launch:
+        ports.require_loopback(settings.airflow_host, "LOCKSTEP_AIRFLOW_HOST")
+        ports.require_free_port(
+            settings.airflow_host, settings.airflow_port, "LOCKSTEP_AIRFLOW_PORT"
+        )
+        write_sign_in_password(settings)
+        return super().launch(settings)
+
+    def problem(self, settings: Settings) -> str | None:
+        url = f"{settings.airflow_url}/api/v2/monitor/health"
+        try:
+            answer = httpx.get(url, timeout=REST_SECONDS_MAX)
+        except httpx.HTTPError as error:
+            return f"{url}: {error}"
+        if not answer.is_success:
+            return f"HTTP {answer.status_code} from {url}"
+        status = answer.json()["metadatabase"]["status"]
+        return None if status == "healthy" else f"its metadata database is {status}"
+
+
+COMPONENTS: tuple[AirflowApiServer | AirflowJob, ...] = (
+    AirflowApiServer(),
+    # Logs are read from the disk that all share, so nobody serves them on a port.
+    AirflowJob("scheduler", "SchedulerJob", "--skip-serve-logs"),
+    AirflowJob("dag-processor", "DagProcessorJob"),
+    AirflowJob("triggerer", "TriggererJob", "--skip-serve-logs"),
+)
+
+_migration = threading.Lock()
+
+
+def ensure_migrated(settings: Settings) -> None:
+    """Bring the metadata database to this Airflow's version; at once when it is there already.
+
+    Raises ServiceError with the end of the log when the migration fails.
+    """
+    version = f"airflow {importlib.metadata.version('apache-airflow-core')}"
+    with _migration, _metadata(settings) as metadata:
+        (migrated,) = metadata.execute(
+            "SELECT shobj_description(oid, 'pg_database') FROM pg_database "
+            "WHERE datname = current_database()"
+        ).fetchone()
+        if migrated == version:
+            return
+        _run_airflow(settings, "db", "migrate")
+        metadata.execute(
+            sql.SQL("COMMENT ON DATABASE {} IS {}").format(
+                sql.Identifier(AIRFLOW_DATABASE), sql.Literal(version)
+            )
+        )
+
+
+def _metadata(settings: Settings) -> psycopg.Connection:
+    return psycopg.connect(**settings.connection(Role.AIRFLOW, AIRFLOW_DATABASE), autocommit=True)
+
+
+def _run_airflow(settings: Settings, *arguments: str) -> None:
+    """Run an `airflow` command to its end, its output in the log airflow-migration."""
+    log = bounded_log(settings.home, "airflow-migration")
+    try:
+        with log.open("ab") as output:
+            done = subprocess.run(
+                [sys.executable, "-m", "airflow", *arguments],
+                env=airflow_environment(settings),
+                cwd=airflow_home(settings),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=MIGRATION_SECONDS_MAX,
+                check=False,
+            )
+        failure = f"failed ({done.returncode})" if done.returncode else None
+    except subprocess.TimeoutExpired:
+        failure = f"took over {MIGRATION_SECONDS_MAX} s"
+    if failure:
+        end = "\n".join(last_lines(log_path(settings.home, "airflow-migration"), 15))
+        raise ServiceError(f"airflow {' '.join(arguments)} {failure}; the end of {log}:\n{end}")
+
+
+def sign_in(settings: Settings) -> str:
+    """A token of Airflow's API for the user of the sign-in page. Raises ServiceError."""
+    password = settings.airflow_ui_password
+    body = {"username": ADMIN_USER, "password": password.get_secret_value() if password else ""}
+    url = f"{settings.airflow_url}/auth/token"
+    try:
+        answer = httpx.post(url, json=body, timeout=REST_SECONDS_MAX)
+    except httpx.HTTPError as error:
+        raise ServiceError(f"Airflow does not answer at {url}: {error}") from error
+    if not answer.is_success:
+        raise ServiceError(
+            f"Airflow refuses the password of {ADMIN_USER} (HTTP {answer.status_code}): restart it "
+            "with `lockstep down` and `lockstep up`, which give it the one of "
+            f"{settings.secrets_path}"
+        )
+    return answer.json()["access_token"]
