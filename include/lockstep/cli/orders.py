@@ -3,6 +3,8 @@
 Options and what is shown on the terminal; the work is in lockstep.shop.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from lockstep.settings import Settings
+from lockstep.shop.generator import GenerateReport, generate
 from lockstep.shop.loader import LoadReport, load
 from lockstep.shop.pizza_place import PizzaPlace, read_pizza_place
 
 app = typer.Typer(no_args_is_help=True)
 
 MAX_RATE = 100_000  # orders a second; more than any machine takes, so surely a mistake
+MAX_WRITERS = 64  # PostgreSQL takes 100 connections by default, and others need some
 
 
 @app.command("load")
@@ -34,6 +38,40 @@ def load_command(
     settings = Settings.load()
     data = read_pizza_place(folder)
     console = Console()
+    with _order_progress(console, len(data.orders)) as advance:
+        report = load(settings, data, rate, advance)
+    _show_load(console, data, report)
+
+
+@app.command("generate")
+def generate_command(
+    rate: Annotated[
+        float, typer.Option(min=0.01, max=MAX_RATE, help="Orders placed a second.")
+    ] = 10.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="For how long.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="The same seed plans the same transactions.")] = 1,
+    writers: Annotated[
+        int, typer.Option(min=1, max=MAX_WRITERS, help="Connections that write at once.")
+    ] = 4,
+) -> None:
+    """Run an evening in the shop: orders, changes, cancellations, renames, prices, aborts."""
+    settings = Settings.load()
+    console = Console()
+    with _order_progress(console, int(rate * seconds)) as advance:
+        report = generate(
+            settings,
+            rate=rate,
+            seconds=seconds,
+            seed=seed,
+            writers=writers,
+            on_progress=advance,
+        )
+    _show_generated(console, report)
+
+
+@contextmanager
+def _order_progress(console: Console, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar of orders; yields what moves it on by a number of orders."""
     with Progress(
         TextColumn("orders"),
         BarColumn(),
@@ -42,9 +80,8 @@ def load_command(
         console=console,
         transient=True,
     ) as progress:
-        task = progress.add_task("load", total=len(data.orders))
-        report = load(settings, data, rate, lambda orders: progress.advance(task, orders))
-    _show_load(console, data, report)
+        task = progress.add_task("orders", total=total)
+        yield lambda orders: progress.advance(task, orders)
 
 
 def _show_load(console: Console, data: PizzaPlace, report: LoadReport) -> None:
@@ -66,3 +103,17 @@ def _show_load(console: Console, data: PizzaPlace, report: LoadReport) -> None:
             "counted at today's prices.",
             highlight=False,
         )
+
+
+def _show_generated(console: Console, report: GenerateReport) -> None:
+    console.print(
+        f"{report.placed_orders:,} orders placed in {report.seconds:.1f} s, "
+        f"{report.transactions.total():,} transactions, {report.collisions:,} collisions retried, "
+        f"the latest {report.late_seconds_max:.2f} s behind its time.",
+        highlight=False,
+    )
+    table = Table("transactions", "")
+    table.columns[1].justify = "right"
+    for kind, count in report.transactions.most_common():
+        table.add_row(str(kind), f"{count:,}")
+    console.print(table)
