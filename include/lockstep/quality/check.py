@@ -1,0 +1,69 @@
+"""Checks one window of the hourly table, from the commit's metadata to the Data Docs."""
+
+import time
+from pathlib import Path
+
+from lockstep import contracts
+from lockstep.contracts import CheckStatus, Window
+from lockstep.quality import data_docs, frames, gx_store, runs
+from lockstep.quality.gx_store import Suite
+from lockstep.quality.report import QualityReport, worst
+from lockstep.quality.suite import COLUMN_CHECKS, ROW_CHECKS
+from lockstep.settings import Settings
+from lockstep.sources import delta
+
+_TABLE = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
+COLUMN_SUITE = Suite(f"{_TABLE}_columns", COLUMN_CHECKS, "columns")
+ROW_SUITE = Suite(_TABLE, ROW_CHECKS, "orders")
+
+
+def quality_folder(settings: Settings) -> Path:
+    """Where the results and pages of all checks accumulate."""
+    return settings.home / "quality"
+
+
+def check_window(settings: Settings, window: Window) -> QualityReport:
+    """Check the rows that the last run of exactly this window wrote, and build its Data Docs.
+
+    A quiet hour without orders passes. Checking a window again adds a result and changes nothing
+    else. Raises LakehouseError when there is no table, WindowNotWrittenError when no run wrote
+    exactly this window, QualityStoreError when HOME/quality cannot be used.
+    """
+    started = time.monotonic()
+    # Step 1: one version of the table, so that rows and metadata belong together.
+    table = delta.open_table(settings.table_uri(contracts.ORDERS_ENRICHED_BATCH))
+    run = runs.run_of(table, window)
+    with gx_store.opened(quality_folder(settings)) as store:
+        # Step 2: the schema before the rows; rows of another shape cannot be read as declared.
+        recording = store.record(window)
+        checks = recording.validate(COLUMN_SUITE, frames.columns_frame(table), {})
+        rows = 0
+        if worst(checks) is not CheckStatus.FAIL:
+            # Step 3: the rows, against what the run recorded.
+            frame = frames.rows_frame(table, window, run.run_id)
+            rows = len(frame)
+            checks += recording.validate(ROW_SUITE, frame, _facts(run))
+        # Step 4: the pages, and the index of checked windows.
+        report = QualityReport(
+            window=window,
+            run_id=run.run_id,
+            rows=rows,
+            checks=checks,
+            data_docs=store.folder / "data_docs",
+            data_docs_page=recording.build_pages(),
+            seconds=time.monotonic() - started,
+        )
+        data_docs.add_to_index(store.folder, report, recording.run_id.to_tuple())
+    return report
+
+
+def _facts(run: runs.RunOfWindow) -> dict[str, object]:
+    """What the suite calls $orders_at_cut and the like."""
+    return {
+        "orders_at_cut": run.orders_at_cut,
+        "window": str(run.window),
+        "window_start": run.window.start,
+        "window_end": run.window.end,
+        "run_id": run.run_id,
+        "run_ids": [run.run_id],
+    }

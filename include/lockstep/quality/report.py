@@ -1,0 +1,97 @@
+"""What a check of one window found: values and how they read. Never evaluates anything."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lockstep.contracts import CheckStatus, Window
+
+TEXT_WIDTH = 100
+"""Columns of the report in a task's log."""
+
+_STYLES = {CheckStatus.PASS: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red"}
+_WORST_LAST = (CheckStatus.PASS, CheckStatus.WARN, CheckStatus.FAIL)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One expectation and what was observed of it."""
+
+    name: str
+    status: CheckStatus
+    observed: str
+    expected: str
+    examples: tuple[str, ...] = ()
+    """Some of the orders (or columns) that do not meet it."""
+
+    @property
+    def message(self) -> str:
+        """What was found, on one line: "client known: 1 of 5 orders (7); expected …"."""
+        examples = f" ({', '.join(self.examples)})" if self.examples else ""
+        return f"{self.name}: {self.observed}{examples}; expected {self.expected}"
+
+
+def worst(results: tuple[CheckResult, ...]) -> CheckStatus:
+    """The status of a whole check: its worst; PASS when there is nothing to judge."""
+    return max((result.status for result in results), key=_WORST_LAST.index, default=_WORST_LAST[0])
+
+
+@dataclass(frozen=True)
+class QualityReport:
+    """One window's checks. When the schema differs, no row was read and only that is reported."""
+
+    window: Window
+    run_id: str
+    rows: int
+    checks: tuple[CheckResult, ...]
+    data_docs: Path
+    """Folder of all pages; its index.html lists the checked windows."""
+    data_docs_page: str
+    """The window's own page, relative to data_docs and quoted for a URL."""
+    seconds: float
+
+    @property
+    def status(self) -> CheckStatus:
+        return worst(self.checks)
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._messages(CheckStatus.WARN)
+
+    @property
+    def failures(self) -> list[str]:
+        return self._messages(CheckStatus.FAIL)
+
+    def _messages(self, status: CheckStatus) -> list[str]:
+        return [check.message for check in self.checks if check.status is status]
+
+    def summary(self) -> str:
+        """One line: how many checks, and each that did not pass, failures first."""
+        total = f"{len(self.checks)} checks of {self.rows:,} orders"
+        told = self.failures + self.warnings
+        return f"{total}: {self.status}" + (f": {'; '.join(told)}" if told else "")
+
+    def table(self) -> str:
+        """The checks as text without colours, at the most 100 columns wide."""
+        console = Console(file=io.StringIO(), width=TEXT_WIDTH, color_system=None)
+        console.print(self)
+        return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+
+    def __rich__(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for heading in ("check", "status", "observed", "expected"):
+            table.add_column(heading, overflow="fold", no_wrap=heading in ("check", "status"))
+        for check in self.checks:
+            examples = f": {', '.join(check.examples)}" if check.examples else ""
+            table.add_row(
+                check.name,
+                Text(check.status, style=_STYLES[check.status]),
+                Text(check.observed + examples),
+                Text(check.expected),
+            )
+        return table

@@ -1,0 +1,65 @@
+"""Which run wrote a window: read from the commit metadata of the hourly table.
+
+Each hourly run is one commit that says in its userMetadata which window it replaced and how many
+orders the database counted there at the run's cut. Never reads rows.
+"""
+
+import json
+from dataclasses import dataclass
+
+from deltalake import DeltaTable
+
+from lockstep.contracts import Window
+from lockstep.errors import WindowNotWrittenError
+
+_RECENT_COMMITS = 100
+"""Looked at before the whole history: the run under check is nearly always the last commit."""
+
+
+@dataclass(frozen=True)
+class RunOfWindow:
+    """What a run recorded in its commit."""
+
+    run_id: str
+    window: Window
+    orders_at_cut: int
+
+
+def run_of(table: DeltaTable, window: Window) -> RunOfWindow:
+    """The run that last replaced exactly this window.
+
+    Raises WindowNotWrittenError when there is none, or when a later run wrote over a part of the
+    window: then its rows are that run's, and it is that run's window to check.
+    """
+    for limit in (_RECENT_COMMITS, None):
+        for commit in table.history(limit):
+            run = run_in_commit(commit)
+            if run is None or not _overlap(run.window, window):
+                continue
+            if run.window == window:
+                return run
+            raise WindowNotWrittenError(
+                f"the window {window} was last written over by run {run.run_id}, whose window is "
+                f"{run.window}: check that one, or run {window} again"
+            )
+    raise WindowNotWrittenError(
+        f"no run in the history of {table.table_uri} replaced exactly the window {window}: "
+        "run `lockstep batch run` for it first (the history is kept for 30 days)"
+    )
+
+
+def run_in_commit(commit: dict) -> RunOfWindow | None:
+    """Read one entry of the history; None for commits that are not an hourly run's."""
+    try:
+        recorded = json.loads(commit["userMetadata"])
+        return RunOfWindow(
+            run_id=str(recorded["run_id"]),
+            window=Window.parse(recorded["window"]["start"], recorded["window"]["end"]),
+            orders_at_cut=int(recorded["orders_at_cut"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _overlap(one: Window, other: Window) -> bool:
+    return one.start < other.end and other.start < one.end
