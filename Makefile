@@ -8,7 +8,7 @@ FAST := not spark and not services and not e2e
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
 
-demo: setup ## See it work: stack up, orders loaded, a day of hourly runs by Airflow (start here)
+demo: setup ## Start here: the stack, orders, their hourly runs by Airflow, results
 	@$(BIN)/lockstep demo
 
 setup: ## Make .venv, its packages and the JVM parts; again: only what has changed
@@ -20,7 +20,7 @@ up: setup ## Start the embedded stack: PostgreSQL, Kafka, Connect, Airflow
 down: ## Stop the embedded stack; its data stays in .lockstep
 	@if [ -x $(BIN)/lockstep ]; then $(BIN)/lockstep down; else echo "nothing to stop"; fi
 
-test: setup ## Run every test (starts and stops a stack of its own)
+test: setup ## Run every test, with a stack of their own
 	@$(BIN)/python -m pytest
 
 test-fast: setup ## Run the tests that need neither Spark nor services (under 3 minutes)
