@@ -15,11 +15,13 @@ from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 
 
-def connect(settings: Settings, role: Role = Role.SHOP) -> psycopg.Connection:
+def connect(
+    settings: Settings, role: Role = Role.SHOP, database: str = DATABASE
+) -> psycopg.Connection:
     """Open an autocommit connection in UTC as `role`; raises PostgresUnavailableError."""
-    with database_errors(settings, role):
+    with database_errors(settings, role, database):
         return psycopg.connect(
-            **settings.connection(role),
+            **settings.connection(role, database),
             autocommit=True,
             application_name="lockstep-shop",
             options="-c timezone=UTC",
@@ -27,9 +29,11 @@ def connect(settings: Settings, role: Role = Role.SHOP) -> psycopg.Connection:
 
 
 @contextmanager
-def database_errors(settings: Settings, role: Role = Role.SHOP) -> Iterator[None]:
+def database_errors(
+    settings: Settings, role: Role = Role.SHOP, database: str = DATABASE
+) -> Iterator[None]:
     """Turn psycopg's errors of a missing, refusing or unprepared database into our own."""
-    where = f"{settings.postgres_host}:{settings.postgres_port} (database {DATABASE}, role {role})"
+    where = f"{settings.postgres_host}:{settings.postgres_port} (database {database}, role {role})"
     try:
         yield
     except (errors.InvalidPassword, errors.InvalidAuthorizationSpecification) as error:

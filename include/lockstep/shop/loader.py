@@ -8,43 +8,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 
 import psycopg
-from psycopg import errors
 
 from lockstep.errors import InputDataError
 from lockstep.settings import Settings
 from lockstep.shop.connection import connect, database_errors
 from lockstep.shop.existing import Existing, check_consistent, read_existing
+from lockstep.shop.order_inserts import insert_orders
 from lockstep.shop.pizza_place import MenuPizza, PizzaPlace
 from lockstep.shop.seating import SeatedOrder, seat_orders
 from lockstep.shop.totals import Totals, totals_of
 
-# Orders sent before their answers are awaited: enough to hide the round trip (more gained
-# nothing), few enough that an error names a near neighbourhood.
-IN_FLIGHT = 64
 # A killed load's server process lives on for a moment, and commits what it had received.
 LOCK_WAIT_SECONDS = 30
 _LOAD_LOCK = "lockstep orders load"
 
-# Unpaced, waiting for the disk once an order is nearly all of the time (340 orders a second against
-# 2,200). Commits stay whole and in order, and the last order's waits for the disk for all of them;
-# a server that crashes before it loses the newest orders whole, which the next load puts back.
-_WAIT_FOR_DISK = {False: "SET synchronous_commit = off", True: "SET synchronous_commit = on"}
-
-_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _PIZZA = "INSERT INTO pizzas (id, name, price) VALUES (%s, %s, %s)"
-_CLIENT = "INSERT INTO clients (id, name) VALUES (%s, %s)"
-_TABLE = "INSERT INTO tables (id, name) VALUES (%s, %s)"
-_ASSIGNMENT = """
-INSERT INTO table_assignment (id, client_id, table_id, in_time, out_time)
-VALUES (%s, %s, %s, %s, %s)
-"""
-_ORDER = """
-INSERT INTO orders (id, table_assignment_id, order_time, pizzas) VALUES (%s, %s, %s, %s)
-"""
-_PUBLISH = "SELECT publish_order(%s, 'c')"
 # Only ever forward: a sequence that generated orders have moved further stays where it is.
 _MOVE_SEQUENCE = """
 SELECT setval(sequence.name, %(id)s)
@@ -95,7 +75,7 @@ def load(
         if rate:
             _replay_paced(connection, missing, existing, rate, on_progress)
         else:
-            _replay_unpaced(connection, missing, existing, on_progress)
+            insert_orders(connection, missing, existing, on_progress)
         seconds = time.monotonic() - started
         found = totals_of(connection, [order.id for order in data.orders])
     return LoadReport(len(missing), len(seated) - len(missing), seconds, found)
@@ -149,57 +129,5 @@ def _replay_paced(
     started = time.monotonic()
     for place, entry in enumerate(missing):
         time.sleep(max(0.0, started + place / rate - time.monotonic()))
-        _insert_group(connection, [entry], existing)
+        insert_orders(connection, [entry], existing)
         on_progress(1)
-
-
-def _replay_unpaced(
-    connection: psycopg.Connection,
-    missing: Sequence[SeatedOrder],
-    existing: Existing,
-    on_progress: Callable[[int], None],
-) -> None:
-    """Groups of orders in flight together; only the very last order waits for the disk."""
-    connection.execute(_WAIT_FOR_DISK[False])
-    remaining = iter(missing[:-1])
-    while group := list(islice(remaining, IN_FLIGHT)):
-        _insert_group(connection, group, existing)
-        on_progress(len(group))
-    connection.execute(_WAIT_FOR_DISK[True])
-    _insert_group(connection, missing[-1:], existing)
-    on_progress(len(missing[-1:]))
-
-
-def _insert_group(
-    connection: psycopg.Connection, group: Sequence[SeatedOrder], existing: Existing
-) -> None:
-    """Send these orders' transactions one behind the other, then await all the answers."""
-    try:
-        with connection.pipeline():
-            for entry in group:
-                _insert_order(connection, entry, existing)
-    except errors.UniqueViolation as error:
-        raise InputDataError(
-            f"while orders {group[0].order.id} to {group[-1].order.id} were loaded, someone "
-            f"else inserted the same id ({error.diag.message_detail}); run the load again"
-        ) from error
-
-
-def _insert_order(connection: psycopg.Connection, entry: SeatedOrder, existing: Existing) -> None:
-    order, seating = entry.order, entry.assignment
-    client, table = seating.client, seating.table
-    run = connection.execute
-    run(_BEGIN)
-    if client.id not in existing.clients:
-        run(_CLIENT, (client.id, client.name))
-        existing.clients.add(client.id)
-    if table.id not in existing.tables:
-        run(_TABLE, (table.id, table.name))
-        existing.tables[table.id] = table.name
-    if seating.id not in existing.assignments:
-        key = (client.id, table.id, seating.in_time)
-        run(_ASSIGNMENT, (seating.id, *key, seating.out_time))
-        existing.assignments[seating.id] = key
-    run(_ORDER, (order.id, seating.id, order.order_time, list(order.pizzas)))
-    run(_PUBLISH, (order.id,))
-    run("COMMIT")

@@ -14,6 +14,7 @@ from lockstep.shop.pizza_place import PlacedOrder
 
 SEED = 2015  # of the made-up part; changing it makes earlier loads differ from later ones
 JOINS_SEATING = 0.2  # of orders: someone already seated orders again
+TABLES_MAX = 60  # parties at once; in a fuller hour those seated order more
 RETURNING = 0.4  # of new seatings: a client who was here before
 LAST_CALL = timedelta(minutes=10)  # nobody orders again this close to leaving
 WAIT_MINUTES = (2, 12)  # from sitting down to the first order
@@ -49,20 +50,19 @@ class Assignment:
 
 @dataclass(frozen=True)
 class SeatedOrder:
-    """An order and the assignment it belongs to; `first` if it is that assignment's first."""
+    """An order and the assignment it belongs to."""
 
     order: PlacedOrder
     assignment: Assignment
-    first: bool
 
 
-def seat_orders(orders: Iterable[PlacedOrder]) -> list[SeatedOrder]:
+def seat_orders(orders: Iterable[PlacedOrder], seed: int = SEED) -> list[SeatedOrder]:
     """Give each order, sorted by time, a client at a table; one list entry an order.
 
     No table holds two parties at once, in_time <= order_time <= out_time, and the same orders
-    always give the same answer.
+    and seed always give the same answer.
     """
-    room = _DiningRoom(random.Random(SEED))  # noqa: S311 - made-up data, not a secret
+    room = _DiningRoom(random.Random(seed))  # noqa: S311 - made-up data, not a secret
     return [room.seat(order) for order in orders]
 
 
@@ -81,9 +81,10 @@ class _DiningRoom:
         earliest_in_time = now - timedelta(minutes=WAIT_MINUTES[1])
         self._recent = [seating for seating in self._recent if seating.out_time > earliest_in_time]
         staying = [seating for seating in self._recent if seating.out_time - now >= LAST_CALL]
-        if staying and self._rng.random() < JOINS_SEATING:
-            return SeatedOrder(order, self._rng.choice(staying), first=False)
-        return SeatedOrder(order, self._new_seating(now), first=True)
+        full = len(self._recent) >= TABLES_MAX
+        if staying and (full or self._rng.random() < JOINS_SEATING):
+            return SeatedOrder(order, self._rng.choice(staying))
+        return SeatedOrder(order, self._new_seating(now))
 
     def _new_seating(self, now: datetime) -> Assignment:
         self._assignment_count += 1
