@@ -4,6 +4,7 @@ Only the talking is here; what happens is in lockstep.stack.control.
 """
 
 import json
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 
 TABLE_COLUMNS = 100
+INTERRUPTED = 130  # what shells give for Ctrl-C
 FOLLOW_PAUSE_SECONDS = 0.2
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -45,8 +47,12 @@ def up(
         what = f"up in {outcome.seconds:.1f} s" if outcome.acted else "already up"
         console.print(f"  {outcome.service:<22} {what:<14} {outcome.address}", highlight=False)
 
-    with console.status("starting …"):
-        settings = control.up(Settings.load(), only or (), tell)
+    try:
+        with console.status("starting …"):
+            settings = control.up(Settings.load(), only or (), tell)
+    except KeyboardInterrupt:
+        console.print("interrupted: `lockstep status` shows what runs, `lockstep down` stops it")
+        os._exit(INTERRUPTED)  # not waiting for the threads that wait for services
     console.print(f"up after {time.monotonic() - started:.1f} s in {settings.home}", soft_wrap=True)
 
 

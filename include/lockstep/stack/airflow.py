@@ -71,9 +71,12 @@ class AirflowComponent:
 class AirflowJob(AirflowComponent):
     """Scheduler, DAG processor or triggerer: alive as long as its heartbeat is fresh."""
 
-    def __init__(self, component: str, job_type: str, *arguments: str) -> None:
+    def __init__(
+        self, component: str, job_type: str, *arguments: str, needs: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(component, *arguments)
         self.job_type = job_type
+        self.needs = (*self.needs, *needs)
 
     def problem(self, settings: Settings) -> str | None:
         record = process.read_record(settings.home, self.name)
@@ -96,6 +99,8 @@ class AirflowJob(AirflowComponent):
 
 class AirflowApiServer(AirflowComponent):
     """The API and the pages; alive when it says so itself."""
+
+    stop_seconds_max = 10.0  # an open page keeps its connection; nothing is lost with it
 
     def __init__(self) -> None:
         super().__init__("api-server")
@@ -122,11 +127,20 @@ class AirflowApiServer(AirflowComponent):
         status = answer.json()["metadatabase"]["status"]
         return None if status == "healthy" else f"its metadata database is {status}"
 
+    def finish(self, settings: Settings) -> None:
+        """Ask the tasks' API once: it is built at its first request, which takes seconds."""
+        url = f"{settings.airflow_url}/execution/health"
+        try:
+            httpx.get(url, timeout=self.ready_seconds_max).raise_for_status()
+        except httpx.HTTPError as error:
+            raise ServiceError(f"Airflow's API for tasks does not answer: {error}") from error
+
 
 COMPONENTS: tuple[AirflowApiServer | AirflowJob, ...] = (
     AirflowApiServer(),
     # Logs are read from the disk that all share, so nobody serves them on a port.
-    AirflowJob("scheduler", "SchedulerJob", "--skip-serve-logs"),
+    # A task that starts before the API server answers fails, so the scheduler waits for it.
+    AirflowJob("scheduler", "SchedulerJob", "--skip-serve-logs", needs=("airflow-api-server",)),
     AirflowJob("dag-processor", "DagProcessorJob"),
     AirflowJob("triggerer", "TriggererJob", "--skip-serve-logs"),
 )

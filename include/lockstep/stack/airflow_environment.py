@@ -14,7 +14,7 @@ from urllib.parse import quote
 from lockstep import contracts
 from lockstep.contracts import Role
 from lockstep.settings import PROJECT_DIR, Settings
-from lockstep.stack.files import make_private_folder, write_private
+from lockstep.stack.files import make_private_folder, write_private, write_private_once
 from lockstep.stack.postgres_database import AIRFLOW_DATABASE
 
 ADMIN_USER = "admin"
@@ -144,11 +144,10 @@ def write_sign_in_password(settings: Settings) -> None:
 def _keys(settings: Settings) -> dict[str, str]:
     """Airflow's own keys: made once, for what they encrypt and sign outlives a restart."""
     path = make_private_folder(airflow_home(settings)) / "keys.json"
-    if not path.exists():
-        keys = {
-            "fernet_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-            "jwt_secret": secrets.token_urlsafe(32),
-            "api_secret_key": secrets.token_urlsafe(32),
-        }
-        write_private(path, json.dumps(keys))
+    keys = {
+        "fernet_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "jwt_secret": secrets.token_urlsafe(64),
+        "api_secret_key": secrets.token_urlsafe(64),
+    }
+    write_private_once(path, json.dumps(keys))
     return json.loads(path.read_text())

@@ -8,7 +8,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -47,7 +47,6 @@ def up(settings: Settings, only: Sequence[str] = (), progress: Progress | None =
     that did not start; the others stay up.
     """
     wanted = _with_needs(_chosen(only))
-    make_private_folder(settings.home)
     with _only_command(settings):
         settings = with_secrets(settings)
         _each(
@@ -105,8 +104,15 @@ def _with_needs(names: set[str]) -> tuple[service.Service, ...]:
 @contextmanager
 def _only_command(settings: Settings) -> Iterator[None]:
     """Hold the home's lock: one `up` or `down` at a time, ended with its process at the latest."""
-    path = make_private_folder(settings.home / "run") / "lock"
-    with path.open("a+") as file:
+    try:
+        make_private_folder(settings.home)
+        file = (make_private_folder(settings.home / "run") / "lock").open("a+")
+    except OSError as error:
+        raise ServiceError(
+            f"the home {settings.home} cannot be written: {error}; set LOCKSTEP_HOME to a folder "
+            "of yours"
+        ) from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -145,9 +151,13 @@ def _each(
             seconds = time.monotonic() - started
             progress(Outcome(one.name, one.address(settings), acted, seconds))
 
-    with ThreadPoolExecutor(max(1, len(services))) as pool:
+    pool = ThreadPoolExecutor(max(1, len(services)))
+    try:
         for one in services:
             futures[one.name] = pool.submit(act, one)
+        wait(futures.values())
+    finally:  # Ctrl-C does not wait for the deadline of every service
+        pool.shutdown(wait=False, cancel_futures=True)
     failures = [error for future in futures.values() if (error := future.exception())]
     told = [error for error in failures if not isinstance(error, _NeededFailedError)]
     for error in told:

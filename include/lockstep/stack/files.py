@@ -3,6 +3,8 @@
 import os
 import secrets
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOG_BYTES_MAX = 20 * 1024**2
@@ -17,6 +19,21 @@ def make_private_folder(folder: Path) -> Path:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file only its owner can read, whole or not at all."""
+    with _private_partial(path, text) as partial:
+        partial.replace(path)
+
+
+def write_private_once(path: Path, text: str) -> None:
+    """Write it only if there is none; of several that try at once, the first wins."""
+    if path.exists():
+        return
+    with _private_partial(path, text) as partial, suppress(FileExistsError):
+        os.link(partial, path)
+
+
+@contextmanager
+def _private_partial(path: Path, text: str) -> Iterator[Path]:
+    """A complete file beside the path, gone at the end unless it was moved."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -24,10 +41,9 @@ def write_private(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
+        yield partial
+    finally:
         partial.unlink(missing_ok=True)
-        raise
 
 
 def log_path(home: Path, service: str) -> Path:

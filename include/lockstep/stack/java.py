@@ -15,6 +15,8 @@ from lockstep.settings import Settings
 LOGGING = """\
 # Written by `lockstep up`: everything to standard output, which is the service's log file.
 rootLogger.level = WARN
+logger.debezium.name = io.debezium
+logger.debezium.level = INFO
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
 appender.console.name = console

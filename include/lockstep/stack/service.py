@@ -6,13 +6,14 @@ answers, finish. A service module gives the parts; it never waits or reads recor
 
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 import psutil
 
-from lockstep.errors import ServiceError
+from lockstep.errors import LockstepError, ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import process
 from lockstep.stack.files import last_lines, log_path
@@ -131,8 +132,8 @@ def status(service: Service, settings: Settings) -> ServiceStatus:
     if alive is None:
         gone = f"process {record.pid} is gone; `lockstep up` starts it again"
         return ServiceStatus(service.name, State.CRASHED, address, problem=gone)
-    silent = service.problem(settings)
-    trouble = None if silent else service.trouble(settings)
+    silent = _told(service.problem, settings)
+    trouble = None if silent else _told(service.trouble, settings)
     return ServiceStatus(
         service.name,
         State.NOT_ANSWERING if silent else State.DEGRADED if trouble else State.RUNNING,
@@ -142,6 +143,14 @@ def status(service: Service, settings: Settings) -> ServiceStatus:
         memory_bytes=_memory_bytes(alive),
         problem=silent or trouble,
     )
+
+
+def _told(question: Callable[[Settings], str | None], settings: Settings) -> str | None:
+    """The answer of one service; that it cannot even be asked is an answer, too."""
+    try:
+        return question(settings)
+    except LockstepError as error:
+        return str(error)
 
 
 def _memory_bytes(alive: psutil.Process) -> int:
