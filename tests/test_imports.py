@@ -1,0 +1,188 @@
+"""Imports point down only (ARCHITECTURE.md), and what Airflow parses stays light.
+
+Imports inside functions count as well: a lazy import is still a dependency.
+"""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+from lockstep.settings import PROJECT_DIR
+
+LIBRARY = PROJECT_DIR / "include" / "lockstep"
+TOP_FOLDERS = ("dags", "jobs", "plugins")
+
+FOUNDATION = {"contracts", "errors", "settings"}
+"""What every room may import."""
+
+ALLOWED = {
+    "errors": set(),
+    "contracts": {"errors"},
+    "settings": {"contracts", "errors"},
+    "jars": FOUNDATION,
+    "spark": FOUNDATION | {"jars"},
+    "cdc": FOUNDATION,
+    "enrich": FOUNDATION | {"cdc"},
+    "sources": FOUNDATION | {"cdc"},
+    "sinks": FOUNDATION | {"cdc"},
+    "batch": FOUNDATION | {"cdc", "enrich", "sinks", "sources", "spark"},
+    "quality": FOUNDATION | {"cdc", "sources"},
+    "shop": FOUNDATION,
+    "stack": FOUNDATION | {"jars"},
+    "bench": FOUNDATION | {"batch", "cdc", "shop", "sources", "spark", "stack"},
+    "cli": FOUNDATION | {"batch", "bench", "jars", "quality", "shop", "sources", "stack"},
+    "airflow_ops": FOUNDATION | {"jars", "quality", "spark"},
+    "airflow_ui": FOUNDATION | {"quality"},
+    "dags": FOUNDATION | {"airflow_ops"},
+    "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
+    "jobs": FOUNDATION | {"batch"},
+}
+"""Room: the rooms it may import. A new room is declared here, where its place can be seen."""
+
+ONLY_IN = {
+    "airflow": {"airflow_ops", "airflow_ui", "dags", "plugins"},
+    "great_expectations": {"quality"},
+    "pyspark": {"spark", "enrich", "sources", "sinks", "batch", "quality", "bench"},
+    "delta": {"spark", "sinks"},
+    "confluent_kafka": {"sources", "stack", "bench"},
+}
+"""Library: the rooms that may import it."""
+
+DAG_SECONDS_MAX = 2.0
+"""The longest a DAG's own load may take, once Airflow itself is imported."""
+
+
+def python_files() -> Iterator[Path]:
+    """Every Python file of the product."""
+    for folder in (LIBRARY, *(PROJECT_DIR / name for name in TOP_FOLDERS)):
+        yield from sorted(folder.rglob("*.py"))
+
+
+def room_of(file: Path) -> str:
+    """The room of the library, or the top folder, that a file is in."""
+    inside = file.relative_to(LIBRARY if file.is_relative_to(LIBRARY) else PROJECT_DIR)
+    return inside.parts[0].removesuffix(".py")
+
+
+def imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def violations(room: str, source: str) -> list[str]:
+    """What the imports of a room's file break, as 'line: what'."""
+    found = []
+    for line, name in imports_of(ast.parse(source)):
+        library, *rest = name.split(".")
+        if not library:
+            found.append(f"{line}: relative import {name}")
+        elif library == "lockstep" and rest and rest[0] not in ALLOWED.get(room, set()) | {room}:
+            found.append(f"{line}: {room} may not import lockstep.{rest[0]}")
+        elif room not in ONLY_IN.get(library, {room}):
+            found.append(f"{line}: {room} may not import {library}")
+        elif room in ("contracts", "errors") and library not in {
+            *sys.stdlib_module_names,
+            "lockstep",
+        }:
+            found.append(f"{line}: {room} may import the standard library only, not {library}")
+    return found
+
+
+def test_every_import_points_down() -> None:
+    files = list(python_files())
+    assert len(files) > 40
+    found = [
+        f"{file.relative_to(PROJECT_DIR)}:{violation}"
+        for file in files
+        if file != LIBRARY / "__init__.py"
+        for violation in violations(room_of(file), file.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_every_room_is_declared_and_exists() -> None:
+    rooms = {room_of(file) for file in python_files() if file.name != "__init__.py"}
+    assert rooms == set(ALLOWED)
+
+
+def test_the_allowed_imports_have_no_circle() -> None:
+    assert len(list(TopologicalSorter(ALLOWED).static_order())) == len(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("sources", "from lockstep.batch import run"),
+        ("cdc", "from lockstep import sinks"),
+        ("batch", "def late():\n    import lockstep.cli.batch"),
+        ("airflow_ops", "from pyspark.sql import SparkSession"),
+        ("cli", "from airflow.sdk import DAG"),
+        ("contracts", "import pydantic"),
+        ("enrich", "from . import orders"),
+        ("undeclared", "import lockstep.contracts"),
+    ],
+)
+def test_an_import_that_points_up_is_found(room: str, source: str) -> None:
+    assert len(violations(room, source)) == 1
+
+
+LOAD = """
+import importlib.util, json, sys, time
+import airflow.sdk, airflow.plugins_manager
+loads = {}
+for file in sys.argv[1:]:
+    spec = importlib.util.spec_from_file_location(f"loaded_{len(loads)}", file)
+    started = time.process_time()
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    loads[file] = time.process_time() - started
+heavy = [name for name in ("pyspark", "great_expectations", "pandas") if name in sys.modules]
+print(json.dumps({"seconds": loads, "heavy": heavy}))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """Every DAG file and plugin executed in a new process: processor seconds, heavy imports."""
+    files = [
+        str(file) for name in ("dags", "plugins") for file in (PROJECT_DIR / name).glob("*.py")
+    ]
+    home = tmp_path_factory.mktemp("airflow")
+    environment = {
+        **os.environ,
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", LOAD, *files],
+        env=environment,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def test_loading_all_dags_and_plugins_imports_nothing_heavy(loaded: dict) -> None:
+    assert len(loaded["seconds"]) >= 2
+    assert loaded["heavy"] == []
+
+
+def test_every_dag_and_plugin_loads_quickly(loaded: dict) -> None:
+    """Processor time, for the wall's depends on who else is at work."""
+    slow = {file: s for file, s in loaded["seconds"].items() if s > DAG_SECONDS_MAX}
+    assert slow == {}
