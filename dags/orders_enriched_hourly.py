@@ -6,7 +6,6 @@ Wiring only. Windows, timetable, deadline and tasks are lockstep.airflow_ops; th
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Param
 from lockstep import contracts
 from lockstep.airflow_ops import deadlines, enrich
@@ -23,6 +22,7 @@ with DAG(
     schedule=HourlyWindowTimetable(),
     start_date=datetime(2015, 1, 1, tzinfo=UTC),  # the first hour of the pizzeria's history
     catchup=False,
+    is_paused_upon_creation=False,  # a paused DAG's backfills wait without a word
     # Runs overlap: one window is checked while the next is written. Writers never do (below).
     max_active_runs=4,
     deadline=deadlines.window_deadline(),
@@ -48,12 +48,10 @@ with DAG(
         "max_retry_delay": timedelta(minutes=10),
     },
 ):
-    enrich_orders = SparkSubmitOperator(
+    enrich_orders = enrich.EnrichOrdersOperator(
         task_id="enrich_orders",
         doc_md="Replaces exactly the run's window in the hourly table, or leaves it as it was.",
         execution_timeout=timedelta(minutes=20),
-        on_retry_callback=enrich.say_why,
-        on_failure_callback=enrich.say_why,
         **enrich.submit_arguments(Settings.load()),
     )
     check_quality = CheckQualityOperator(

@@ -73,6 +73,13 @@ def test_signed_in_users_read_pages_and_folders_show_their_index(client_for, fol
         assert client.head(DATA_DOCS_URL + route).status_code == 200
 
 
+def test_no_script_in_a_page_may_act_with_the_readers_session(client_for, folder):
+    policy = client_for(folder).get(DATA_DOCS_URL + "/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src" not in policy
+    assert "connect-src" not in policy
+
+
 @pytest.mark.parametrize("route", ESCAPES)
 def test_no_path_and_no_link_leads_out_of_the_folder(client_for, folder, route):
     answer = client_for(folder).get(DATA_DOCS_URL + route)

@@ -3,7 +3,7 @@
 The suite itself is lockstep.quality's, and is imported only when the task runs.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowFailException
@@ -11,7 +11,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from lockstep.airflow_ops import enrich
 from lockstep.airflow_ops.assets import HOURLY_ORDERS
 from lockstep.contracts import DATA_DOCS_URL, CheckStatus
+from lockstep.errors import WindowNotWrittenError
 from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from lockstep.quality import QualityReport
 
 
 class DataDocsLink(BaseOperatorLink):
@@ -29,6 +33,7 @@ class CheckQualityOperator(BaseOperator):
 
     A failed check fails the task at once: neither the table nor the database gets better by
     checking again. Warnings let it succeed; they are in the log and in the event's extra.
+    The event's `run_id` is the run that wrote the rows, as in the table and its commit.
     """
 
     operator_extra_links = (DataDocsLink(),)
@@ -43,7 +48,10 @@ class CheckQualityOperator(BaseOperator):
         from lockstep.quality import check_window
 
         window = enrich.window_of(context["dag_run"])
-        report = check_window(Settings.load(), window)
+        try:
+            report = check_window(Settings.load(), window)
+        except WindowNotWrittenError as error:
+            raise AirflowFailException(str(error)) from None
         self.data_docs_url = f"{DATA_DOCS_URL}/{report.data_docs_page}"
         for line in report.table().splitlines():
             self.log.info(line)
@@ -55,12 +63,17 @@ class CheckQualityOperator(BaseOperator):
             )
         if report.status is CheckStatus.WARN:
             self.log.warning("window %s: %s", window, report.summary())
-        context["outlet_events"][HOURLY_ORDERS].extra = {
-            "window_start": window.start.isoformat(),
-            "window_end": window.end.isoformat(),
-            "run_id": context["run_id"],
-            "rows": report.rows,
-            "status": str(report.status),
-            "warnings": report.warnings,
-            "data_docs": self.data_docs_url,
-        }
+        context["outlet_events"][HOURLY_ORDERS].extra = _extra(report, self.data_docs_url)
+
+
+def _extra(report: "QualityReport", data_docs_url: str) -> dict[str, Any]:
+    """What the asset's event tells those who wait: JSON values, times as ISO 8601 in UTC."""
+    return {
+        "window_start": report.window.start.isoformat(),
+        "window_end": report.window.end.isoformat(),
+        "run_id": report.run_id,
+        "rows": report.rows,
+        "status": str(report.status),
+        "warnings": report.warnings,
+        "data_docs": data_docs_url,
+    }

@@ -1,0 +1,52 @@
+"""How the job is submitted and how its failure reads."""
+
+import os
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+from lockstep.airflow_ops import enrich
+from lockstep.settings import Settings
+
+CONNECTION = '{"conn_type": "spark", "host": "local[1]"}'
+
+
+@pytest.fixture
+def submit(monkeypatch, tmp_path):
+    """Run the operator with a spark-submit that prints these lines and ends with this code."""
+
+    def run(code: int, *lines: str) -> None:
+        program = tmp_path / "spark-submit"
+        body = "\n".join(f"printf '%s\\n' {line!r}" for line in lines)
+        program.write_text(f"#!/bin/sh\n{body}\nexit {code}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", CONNECTION)
+        arguments = enrich.submit_arguments(Settings.load()) | {"jars": "a.jar"}
+        enrich.EnrichOrdersOperator(task_id="enrich_orders", **arguments).execute({})
+
+    return run
+
+
+def test_a_failed_job_reads_as_its_own_one_line_error(submit):
+    with pytest.raises(AirflowException) as failure:
+        submit(2, "error: not this one", "error: the disk is full", "INFO ShutdownHookManager: bye")
+    assert str(failure.value) == "the disk is full"
+    assert failure.value.__suppress_context__
+
+
+def test_a_job_that_dies_without_a_word_reads_as_the_provider_tells_it(submit):
+    with pytest.raises(AirflowException, match=r"Error code is: 137"):
+        submit(137, "WARN something")
+
+
+def test_a_job_that_succeeds_raises_nothing_whatever_it_prints(submit):
+    submit(0, "error: of the past")
+
+
+def test_the_jars_are_looked_up_only_when_the_task_runs(monkeypatch, tmp_path):
+    from lockstep.errors import JarsIncompleteError
+
+    monkeypatch.setenv("LOCKSTEP_JARS_DIR", str(tmp_path))
+    assert enrich.submit_arguments(Settings.load())["jars"] == "{{ spark_jars() }}"
+    with pytest.raises(JarsIncompleteError):
+        enrich.spark_jars()

@@ -1,0 +1,108 @@
+"""Who waits for the table is told only about windows that passed, and told what was found."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+from airflow.sdk.exceptions import AirflowFailException
+from lockstep import quality
+from lockstep.airflow_ops.assets import HOURLY_ORDERS
+from lockstep.airflow_ops.quality_gate import CheckQualityOperator, DataDocsLink
+from lockstep.contracts import CheckStatus, Window
+from lockstep.errors import WindowNotWrittenError
+from lockstep.quality import CheckResult, QualityReport
+
+START = datetime(2015, 1, 1, 11, tzinfo=UTC)
+WINDOW = Window(START, START + timedelta(hours=1))
+PAGE = "validations/orders/a%20page.html"
+
+
+def result(status: CheckStatus) -> CheckResult:
+    return CheckResult(
+        name="client known",
+        status=status,
+        severity=CheckStatus.FAIL,
+        observed="1 of 41 orders",
+        expected="known in every order",
+        examples=("7",),
+    )
+
+
+def gate(monkeypatch, outcome):
+    """Run the task on a window whose check has this outcome; returns operator and asset event."""
+
+    def check_window(settings, window):
+        assert window == WINDOW
+        if isinstance(outcome, Exception):
+            raise outcome
+        return QualityReport(
+            window=window,
+            run_id="run-1",
+            rows=41,
+            checks=(result(CheckStatus.PASS), result(outcome)),
+            data_docs=Path("anywhere"),
+            data_docs_page=PAGE,
+            seconds=1.0,
+        )
+
+    monkeypatch.setattr(quality, "check_window", check_window)
+    operator = CheckQualityOperator(task_id="check_quality")
+    event = SimpleNamespace(extra={})
+    run = SimpleNamespace(
+        logical_date=WINDOW.start,
+        data_interval_start=WINDOW.start,
+        data_interval_end=WINDOW.end,
+        run_after=WINDOW.end + timedelta(minutes=5),
+    )
+    error = None
+    try:
+        operator.execute({"dag_run": run, "outlet_events": {HOURLY_ORDERS: event}})
+    except AirflowFailException as failure:
+        error = failure
+    return operator, event, error
+
+
+def test_a_window_that_passes_is_announced_with_what_it_is(monkeypatch):
+    _, event, error = gate(monkeypatch, CheckStatus.PASS)
+    assert error is None
+    assert event.extra == {
+        "window_start": "2015-01-01T11:00:00+00:00",
+        "window_end": "2015-01-01T12:00:00+00:00",
+        "run_id": "run-1",
+        "rows": 41,
+        "status": "pass",
+        "warnings": [],
+        "data_docs": f"/lockstep/data-docs/{PAGE}",
+    }
+
+
+def test_warnings_are_logged_and_announced_and_do_not_fail(monkeypatch, caplog):
+    with caplog.at_level(logging.INFO):
+        _, event, error = gate(monkeypatch, CheckStatus.WARN)
+    assert error is None
+    assert event.extra["status"] == "warn"
+    assert event.extra["warnings"] == [
+        "client known: 1 of 41 orders (7); expected known in every order"
+    ]
+
+
+def test_a_failed_check_fails_without_retry_says_why_and_announces_nothing(monkeypatch):
+    operator, event, error = gate(monkeypatch, CheckStatus.FAIL)
+    assert isinstance(error, AirflowFailException)
+    for words in (str(WINDOW), "client known: 1 of 41 orders", PAGE):
+        assert words in str(error)
+    assert event.extra == {}
+    link = DataDocsLink().get_link(operator, ti_key=None)
+    assert link == f"/lockstep/data-docs/{PAGE}"
+
+
+def test_a_window_that_nobody_wrote_fails_without_retry(monkeypatch):
+    _, event, error = gate(monkeypatch, WindowNotWrittenError("no run replaced the window"))
+    assert "no run replaced" in str(error)
+    assert event.extra == {}
+
+
+def test_the_link_of_a_task_that_never_checked_leads_to_all_windows():
+    operator = CheckQualityOperator(task_id="check_quality")
+    assert DataDocsLink().get_link(operator, ti_key=None) == "/lockstep/data-docs/"
