@@ -44,16 +44,17 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
             rows = len(frame)
             checks += recording.validate(ROW_SUITE, frame, _facts(run))
         # Step 4: the pages, and the index of checked windows.
+        pages = recording.build_pages()
         report = QualityReport(
             window=window,
             run_id=run.run_id,
             rows=rows,
             checks=checks,
             data_docs=store.folder / "data_docs",
-            data_docs_page=recording.build_pages(),
+            data_docs_page=data_docs.page_url(pages[-1]),
             seconds=time.monotonic() - started,
         )
-        data_docs.add_to_index(store.folder, report, recording.run_id.to_tuple())
+        data_docs.add(store.folder, report, pages, recording.run_id.to_tuple())
     return report
 
 

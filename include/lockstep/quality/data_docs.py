@@ -1,8 +1,9 @@
 """The Data Docs: which pages are built, how many are kept, and the index of checked windows.
 
 Great Expectations builds a page for each result and each suite (offline_view.py makes them
-readable without the internet); the index is ours, because GX's own is drawn by scripts from the
-internet, shows a warning as a failure, and is built from every result ever stored.
+readable without the internet), and a summary of ours opens each result's page. The index is ours
+too: GX's own is drawn by scripts from the internet, shows a warning as a failure, and reads every
+result ever stored.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from lockstep.contracts import Window
 from lockstep.quality.report import QualityReport
 
 if TYPE_CHECKING:
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
 
 RUNS_KEPT = 240
 """Checked windows whose results and pages are kept: ten days of hours, more than anyone scrolls
-through. Each one kept costs every later check a millisecond or two of the index."""
+through. About 150 kB each; a check's time hardly depends on their number."""
 
-_SEPARATOR = "__"
 PAGES = Path(__file__).parent / "pages"
 SITE = "data_docs"
+SUMMARY_PLACE = "<!-- summary -->"
+"""Where offline_view.py leaves room for ours in a page of GX."""
+
+_SEPARATOR = "__"
 _VIEW = {"module_name": "lockstep.quality.offline_view", "class_name": "OfflinePageView"}
 SITE_CONFIG = {
     "class_name": "SiteBuilder",
@@ -42,18 +47,23 @@ SITE_CONFIG = {
 }
 
 
-def build_pages(context: "gx.data_context.FileDataContext", identifiers: list) -> str:
-    """Build the pages of the given results; returns the last one's path, quoted for a URL."""
+def build_pages(context: "gx.data_context.FileDataContext", identifiers: list) -> list[str]:
+    """Build the pages of the given results; returns their paths below the Data Docs' folder."""
     suites = [identifier.expectation_suite_identifier for identifier in identifiers]
     context.build_data_docs([SITE], resource_identifiers=[*identifiers, *suites], build_index=False)
-    return quote(f"validations/{'/'.join(identifiers[-1].to_tuple())}.html")
+    return [f"validations/{'/'.join(identifier.to_tuple())}.html" for identifier in identifiers]
 
 
-def add_to_index(folder: Path, report: QualityReport, gx_run: tuple[str, str]) -> None:
-    """Remember a checked window, forget the oldest, and write the index of those that are left.
+def add(folder: Path, report: QualityReport, pages: list[str], gx_run: tuple[str, str]) -> None:
+    """Put the report on its pages and into the index, and forget the oldest runs.
 
     `folder` is the store's; `gx_run` the name and time under which GX keeps the run's results.
     """
+    for page in pages:
+        path = folder / "data_docs" / page
+        html = path.read_text(encoding="utf-8")
+        summary = _render("summary.html.j2", report=report, window=window_text(report.window))
+        _write(path, html.replace(SUMMARY_PLACE, summary, 1))
     reports = folder / "reports"
     reports.mkdir(exist_ok=True)
     run_name, run_time = gx_run
@@ -62,39 +72,53 @@ def add_to_index(folder: Path, report: QualityReport, gx_run: tuple[str, str]) -
     for old in newest_first[RUNS_KEPT:]:
         _forget(folder, old)
     records = [json.loads(path.read_text(encoding="utf-8")) for path in newest_first[:RUNS_KEPT]]
-    _write(folder / "data_docs" / "index.html", _index_html(records))
+    suites = sorted(path.stem for path in (folder / "data_docs" / "expectations").glob("*.html"))
+    index = _render("index.html.j2", records=records, suites=suites, runs_kept=RUNS_KEPT)
+    _write(folder / "data_docs" / "index.html", index)
+
+
+def window_text(window: Window) -> str:
+    """2015-01-01 11:00 to 12:00; the day again, and seconds, only where they differ."""
+    start, end = (
+        f"{bound:%Y-%m-%d %H:%M:%S}".removesuffix(":00") for bound in (window.start, window.end)
+    )
+    same_day = window.start.date() == window.end.date()
+    return f"{start} to {end[11:] if same_day else end}"
 
 
 def _record(report: QualityReport) -> dict[str, object]:
     return {
-        "start": report.window.start.isoformat(),
-        "end": report.window.end.isoformat(),
+        "window": window_text(report.window),
         "run_id": report.run_id,
         "rows": report.rows,
         "status": report.status,
         "told": [*report.failures, *report.warnings],
         "page": report.data_docs_page,
-        "checked_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(report.seconds, 2),
+        "checked_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
     }
+
+
+def page_url(page: str) -> str:
+    """A page's path as it stands in a link."""
+    return quote(page)
 
 
 def _forget(folder: Path, report: Path) -> None:
     """Remove a run's results and pages, then its report: interrupted, it is tried again."""
     run_time, run_name = report.stem.split(_SEPARATOR, 1)
-    for kept in (folder / "gx" / "uncommitted" / "validations", folder / "data_docs/validations"):
-        for suite in kept.glob("*/"):
+    for kept in ("gx/uncommitted/validations", "data_docs/validations"):
+        for suite in (folder / kept).glob("*/"):
             shutil.rmtree(suite / run_name / run_time, ignore_errors=True)
             with suppress(OSError):  # not empty: the window was checked again since
                 (suite / run_name).rmdir()
     report.unlink(missing_ok=True)
 
 
-def _index_html(records: list[dict]) -> str:
+def _render(template: str, **values: object) -> str:
     from jinja2 import Environment, FileSystemLoader
 
-    pages = Environment(loader=FileSystemLoader(PAGES), autoescape=True)
-    return pages.get_template("index.html.j2").render(records=records, runs_kept=RUNS_KEPT)
+    environment = Environment(loader=FileSystemLoader(PAGES), autoescape=True)
+    return environment.get_template(template).render(**values)
 
 
 def _write(path: Path, text: str) -> None:

@@ -146,8 +146,8 @@ class Recording:
         self.identifiers.append(identifier)
         return tuple(_check_results(suite, validation, frame.iloc[:, 0], facts))
 
-    def build_pages(self) -> str:
-        """Build the pages of what was validated; returns the last one's, quoted for a URL."""
+    def build_pages(self) -> list[str]:
+        """Build a page for each suite validated; returns their paths below the Data Docs."""
         return data_docs.build_pages(self.store.context, self.identifiers)
 
 
@@ -196,11 +196,17 @@ def _check_results(
         expected = check.expected.format(**facts)
         if "observed_value" not in result.result and "unexpected_count" not in result.result:
             reason = f"not evaluated: {_exception_message(result.exception_info)}"
-            yield CheckResult(check.name, CheckStatus.FAIL, reason, expected)
+            yield CheckResult(check.name, CheckStatus.FAIL, check.severity, reason, expected)
             continue
         status = CheckStatus.PASS if result.success else check.severity
-        examples = () if result.success else _examples(result, labels)
-        yield CheckResult(check.name, status, _observed(result, suite.noun), expected, examples)
+        yield CheckResult(
+            check.name,
+            status,
+            check.severity,
+            _observed(result, suite.noun),
+            expected,
+            () if result.success else _examples(result, labels),
+        )
 
 
 def _exception_message(exception_info: dict) -> str:
@@ -214,7 +220,11 @@ def _observed(result: "ExpectationValidationResult", noun: str) -> str:
     if "observed_value" in result.result:
         return f"{result.result['observed_value']:,} {noun}"
     unexpected, total = result.result["unexpected_count"], result.result["element_count"]
-    return f"{unexpected:,} of {total:,} {noun}" if unexpected else f"all {total:,} {noun}"
+    if unexpected == 0:
+        return f"all {total:,} {noun}"
+    if unexpected == total:
+        return f"none of {total:,} {noun}"
+    return f"all but {unexpected:,} of {total:,} {noun}"
 
 
 def _examples(result: "ExpectationValidationResult", labels: "pd.Series") -> tuple[str, ...]:

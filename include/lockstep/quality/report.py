@@ -24,6 +24,8 @@ class CheckResult:
 
     name: str
     status: CheckStatus
+    severity: CheckStatus
+    """What the status is when the expectation is not met: WARN or FAIL."""
     observed: str
     expected: str
     examples: tuple[str, ...] = ()
@@ -31,9 +33,13 @@ class CheckResult:
 
     @property
     def message(self) -> str:
-        """What was found, on one line: "client known: 1 of 5 orders (7); expected …"."""
-        examples = f" ({', '.join(self.examples)})" if self.examples else ""
-        return f"{self.name}: {self.observed}{examples}; expected {self.expected}"
+        """On one line: "client known: all but 1 of 5 orders (7); expected known in every order"."""
+        return f"{self.name}: {self.found}; expected {self.expected}"
+
+    @property
+    def found(self) -> str:
+        """What was observed, with the examples."""
+        return f"{self.observed} ({', '.join(self.examples)})" if self.examples else self.observed
 
 
 def worst(results: tuple[CheckResult, ...]) -> CheckStatus:
@@ -87,11 +93,10 @@ class QualityReport:
         for heading in ("check", "status", "observed", "expected"):
             table.add_column(heading, overflow="fold", no_wrap=heading in ("check", "status"))
         for check in self.checks:
-            examples = f": {', '.join(check.examples)}" if check.examples else ""
             table.add_row(
                 check.name,
                 Text(check.status, style=_STYLES[check.status]),
-                Text(check.observed + examples),
+                Text(check.found),
                 Text(check.expected),
             )
         return table

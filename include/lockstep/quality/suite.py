@@ -61,7 +61,7 @@ ROW_CHECKS = (
         FAIL,
         "ExpectTableRowCountToEqual",
         {"value": _fact("orders_at_cut")},
-        "{orders_at_cut} orders, the database's count at the cut",
+        "{orders_at_cut:,} orders, as counted at the cut",
     ),
     Check("order_id present", FAIL, _ABSENT, {"column": "order_id"}, "no nulls"),
     Check(

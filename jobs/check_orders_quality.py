@@ -1,0 +1,36 @@
+"""Checks one window of the hourly table and builds its Data Docs; starts no JVM.
+
+    python jobs/check_orders_quality.py --start 2015-01-01T11:00Z --end 2015-01-01T12:00Z
+
+Exit code 0 when no check failed (warnings are printed), 1 when one did, 2 with a line that says
+why when the window could not be checked.
+"""
+
+import argparse
+import sys
+
+from lockstep.contracts import CheckStatus, Window
+from lockstep.errors import exit_on_error
+from lockstep.quality import check_window
+from lockstep.settings import Settings
+from rich.console import Console
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Check the quality of one window's orders.")
+    parser.add_argument("--start", required=True, help="begin of the window, ISO 8601")
+    parser.add_argument("--end", required=True, help="end of the window, not part of it")
+    arguments = parser.parse_args()
+    window = Window.parse(arguments.start, arguments.end)
+    report = check_window(Settings.load(), window)
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console.print(report.table())
+    console.print(f"\nwindow {window}, written by run {report.run_id}")
+    console.print(report.summary())
+    console.print(f"Data Docs: {report.data_docs / 'index.html'}")
+    return 1 if report.status is CheckStatus.FAIL else 0
+
+
+if __name__ == "__main__":
+    with exit_on_error():
+        sys.exit(main())
