@@ -1,0 +1,99 @@
+"""Names of tables, topics, roles and DAGs are written in contracts.py, SQL and connectors only.
+
+A name that is also an everyday word (orders, tables, shop) cannot be told from one: those are
+looked for behind SQL's FROM, JOIN, INTO, UPDATE and TABLE. Docstrings may name what they like, and
+so may the statements of the shop: it stands for the application whose own tables these are.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lockstep import contracts
+from lockstep.settings import PROJECT_DIR
+
+LIBRARY = PROJECT_DIR / "include" / "lockstep"
+
+
+def contract_names() -> set[str]:
+    """Every string constant of contracts.py, and the roles."""
+    constants = [value for name, value in vars(contracts).items() if name.isupper()]
+    return {value for value in (*constants, *map(str, contracts.Role)) if isinstance(value, str)}
+
+
+def distinctive(names: set[str]) -> set[str]:
+    """The names that no one writes by chance, and the last step of those that are paths."""
+    paths = {name.rsplit("/", 1)[-1] for name in names}
+    return {name for name in names | paths if re.search(r"[_./]", name)}
+
+
+NAMES = distinctive(contract_names())
+WRITTEN_OUT = re.compile(
+    r"(?<![\w.])("
+    + "|".join(sorted(map(re.escape, NAMES), key=len, reverse=True))
+    + r")(?!\w|\.sql)"
+)
+IN_SQL = re.compile(
+    r"\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+("
+    + "|".join(sorted(contracts.CAPTURED_TABLES))
+    + r")(?!\w)"
+)
+STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\s")
+
+
+def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of every string of a file, except docstrings."""
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+            yield node.lineno, node.value
+
+
+def names_in(source: str, *, in_shop: bool = False) -> list[str]:
+    """The contract names written out in a file's strings, as 'line: name'."""
+    return [
+        f"{line}: {match}"
+        for line, text in literals(ast.parse(source))
+        if not (in_shop and STATEMENT.match(text))
+        for match in WRITTEN_OUT.findall(text) + IN_SQL.findall(text)
+    ]
+
+
+def test_no_name_is_written_outside_the_contracts() -> None:
+    folders = (LIBRARY, *(PROJECT_DIR / name for name in ("dags", "jobs", "plugins")))
+    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+    assert len(files) > 40
+    found = [
+        f"{file.relative_to(PROJECT_DIR)}:{name}"
+        for file in files
+        if file != Path(contracts.__file__)
+        for name in names_in(
+            file.read_text(encoding="utf-8"), in_shop=LIBRARY / "shop" in file.parents
+        )
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("table = 'orders_outbox'", 1),
+        ("query = f'SELECT 1 FROM order_enriched_in WHERE {x}'", 1),
+        ("query = 'SELECT id FROM orders WHERE id = %s'", 1),
+        ("topic = 'lockstep.pizzeria.changes'", 1),
+        ("def f():\n    '''Reads orders_outbox.'''", 0),
+        ("title = 'orders'", 0),
+        ("field = 'batch_reader_password'", 0),
+    ],
+)
+def test_a_written_out_name_is_told_from_other_words(source: str, count: int) -> None:
+    assert len(names_in(source)) == count
+
+
+def test_only_the_shops_statements_may_name_its_tables() -> None:
+    statement, argument = "query = 'SELECT id FROM orders_outbox'", "f('orders_outbox')"
+    assert names_in(statement, in_shop=True) == []
+    assert len(names_in(statement, in_shop=False)) > 0
+    assert len(names_in(argument, in_shop=True)) == 1
