@@ -53,7 +53,8 @@ def database_errors(
             raise _refused(settings, where, role) from error
         raise PostgresUnavailableError(
             f"PostgreSQL at {where} does not answer or hung up: {_first_line(error)}; "
-            "start it with `lockstep up`, or correct LOCKSTEP_POSTGRES_HOST and _PORT"
+            "start it with `lockstep up` or correct LOCKSTEP_POSTGRES_HOST and _PORT, then run "
+            "the command again"
         ) from error
 
 

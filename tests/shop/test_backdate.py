@@ -1,0 +1,54 @@
+"""Orders placed in past hours."""
+
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from lockstep.settings import Settings
+from lockstep.shop.backdate import backdate_orders, place_orders_at
+from lockstep.shop.loader import load
+from lockstep.shop.pizza_place import PizzaPlace
+
+pytestmark = pytest.mark.services
+
+UNTIL = datetime(2024, 5, 6, 17, 42, tzinfo=UTC)
+
+
+def test_the_last_complete_hours_get_their_orders(
+    shop: Settings, owner: psycopg.Connection
+) -> None:
+    assert backdate_orders(shop, hours=3, per_hour=50, seed=1, until=UNTIL) == 150
+    assert owner.execute(
+        "SELECT date_trunc('hour', order_time), count(*) FROM orders GROUP BY 1 ORDER BY 1"
+    ).fetchall() == [(datetime(2024, 5, 6, hour, tzinfo=UTC), 50) for hour in (14, 15, 16)]
+    assert owner.execute("SELECT count(DISTINCT xmin::text) FROM orders_outbox").fetchone() == (
+        150,
+    )
+
+
+def test_same_seed_gives_the_same_enriched_orders(
+    shop: Settings, owner: psycopg.Connection
+) -> None:
+    orders = "SELECT order_time, client_name, table_name, pizzas FROM order_enriched_in "
+    for _ in range(2):
+        backdate_orders(shop, hours=2, per_hour=20, seed=9, until=UNTIL)
+    first = owner.execute(orders + "WHERE order_id <= 40 ORDER BY order_id").fetchall()
+    second = owner.execute(orders + "WHERE order_id > 40 ORDER BY order_id").fetchall()
+    assert first == second
+
+
+def test_orders_join_a_loaded_shop(
+    shop: Settings, small: PizzaPlace, owner: psycopg.Connection
+) -> None:
+    load(shop, small)
+    times = [UNTIL, UNTIL - timedelta(hours=1)]
+    assert place_orders_at(shop, times, seed=2) == 2
+    assert [
+        moment
+        for (moment,) in owner.execute("SELECT order_time FROM orders WHERE id > 300 ORDER BY id")
+    ] == sorted(times)
+    assert owner.execute("SELECT count(*) = count(DISTINCT name) FROM tables").fetchone() == (True,)
+
+
+def test_no_times_place_nothing(shop: Settings) -> None:
+    assert place_orders_at(shop, [], seed=1) == 0
