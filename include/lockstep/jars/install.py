@@ -67,7 +67,7 @@ def _download(
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_exponential(multiplier=1, max=10),
         before_sleep=lambda state: progress.say(
-            f"attempt {state.attempt_number} of {ATTEMPTS}: {state.outcome.exception()}"
+            f"attempt {state.attempt_number} of {ATTEMPTS} failed; trying again"
         ),
         reraise=True,
     )

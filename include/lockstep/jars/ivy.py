@@ -8,7 +8,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,16 +44,16 @@ def retrieve(manifest: Path, cache: Path, into: Path, on_line: OnLine, held: int
         *("-jar", str(_bundled_ivy()), "-ivy", str(manifest), "-cache", str(cache)),
         *("-confs", "*", "-types", "jar", "bundle", "-retrieve", pattern),
     ]
-    reasons: deque[str] = deque(maxlen=4)
+    reasons: list[str] = []
     with _running(command, held) as process:
         for line in process.stdout:
             on_line(line.strip())
             if _is_reason(line):
-                reasons.append(line.strip(" :\t\n"))
+                reasons.append(line.split(" url=")[0].strip(" :\t\n"))
     if process.returncode:
         raise DownloadError(
-            f"downloading the JVM parts failed (Ivy's exit code {process.returncode}): "
-            f"{' | '.join(reasons) or 'it gave no reason'}"
+            f"downloading the JVM parts failed: {_shortened(reasons)}. Is the network there, and "
+            "its proxy known to Java (JAVA_TOOL_OPTIONS)? `make setup` goes on from here"
         )
 
 
@@ -81,9 +80,16 @@ def _running(command: list[str], held: int) -> Iterator[subprocess.Popen]:
 
 
 def _is_reason(line: str) -> bool:
-    """Ivy's report repeats itself at length; these lines are the ones that say why."""
-    marks = ("not found", "error", "Exception", "failed", "No space", "denied", "timed out")
+    """Ivy's report is long and repeats itself; these lines are the ones that say why."""
+    marks = ("not found", "error", "Exception", "FAILED", "No space", "denied", "timed out")
     return any(mark in line for mark in marks) and ":::::" not in line
+
+
+def _shortened(reasons: list[str]) -> str:
+    """The first two different reasons, for the root of the matter comes first."""
+    first, *rest = list(dict.fromkeys(reasons)) or ["Ivy gave no reason"]
+    more = f" (and {len(rest) - 1} more)" if rest[1:] else ""
+    return " | ".join([first, *rest[:1]]) + more
 
 
 def _java() -> str:
