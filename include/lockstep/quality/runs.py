@@ -1,31 +1,20 @@
-"""Which run wrote a window: read from the commit metadata of the hourly table.
+"""Which run wrote a window: found in the commit metadata of the hourly table.
 
-Each hourly run is one commit that says in its userMetadata which window it replaced and how many
-orders the database counted there at the run's cut. Never reads rows.
+Each hourly run is one commit that says which window it replaced (batch/commits.py). Other commits
+(maintenance, somebody's hand) are passed over. Never reads rows.
 """
-
-import json
-from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
+from lockstep.batch.commits import RunCommit
 from lockstep.contracts import Window
-from lockstep.errors import WindowNotWrittenError
+from lockstep.errors import WindowError, WindowNotWrittenError
 
 _RECENT_COMMITS = 100
 """Looked at before the whole history: the run under check is nearly always the last commit."""
 
 
-@dataclass(frozen=True)
-class RunOfWindow:
-    """What a run recorded in its commit."""
-
-    run_id: str
-    window: Window
-    orders_at_cut: int
-
-
-def run_of(table: DeltaTable, window: Window) -> RunOfWindow:
+def run_of(table: DeltaTable, window: Window) -> RunCommit:
     """The run that last replaced exactly this window.
 
     Raises WindowNotWrittenError when there is none, or when a later run wrote over a part of the
@@ -33,31 +22,25 @@ def run_of(table: DeltaTable, window: Window) -> RunOfWindow:
     """
     for limit in (_RECENT_COMMITS, None):
         for commit in table.history(limit):
-            run = run_in_commit(commit)
+            run = _run_in(commit)
             if run is None or not _overlap(run.window, window):
                 continue
             if run.window == window:
                 return run
             raise WindowNotWrittenError(
-                f"the window {window} was last written over by run {run.run_id}, whose window is "
-                f"{run.window}: check that one, or run {window} again"
+                f"the window {window} was last written by the run {run.cut.run_id} of "
+                f"{run.window}: check that window, or run {window} again"
             )
     raise WindowNotWrittenError(
-        f"no run in the history of {table.table_uri} replaced exactly the window {window}: "
-        "run `lockstep batch run` for it first (the history is kept for 30 days)"
+        f"no run replaced exactly the window {window} in the history of {table.table_uri} (kept "
+        "for 30 days): `lockstep batch run` writes it"
     )
 
 
-def run_in_commit(commit: dict) -> RunOfWindow | None:
-    """Read one entry of the history; None for commits that are not an hourly run's."""
+def _run_in(commit: dict) -> RunCommit | None:
     try:
-        recorded = json.loads(commit["userMetadata"])
-        return RunOfWindow(
-            run_id=str(recorded["run_id"]),
-            window=Window.parse(recorded["window"]["start"], recorded["window"]["end"]),
-            orders_at_cut=int(recorded["orders_at_cut"]),
-        )
-    except (KeyError, TypeError, ValueError):
+        return RunCommit.from_json(commit["userMetadata"])
+    except (KeyError, TypeError, ValueError, WindowError):
         return None
 
 
