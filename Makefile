@@ -26,9 +26,10 @@ test: setup ## Run every test, with a stack of their own
 test-fast: setup ## Run the tests that need neither Spark nor services (under 3 minutes)
 	@$(BIN)/python -m pytest -m "$(FAST)"
 
-lint: setup ## Check style and formatting of Python
+lint: setup ## Check style and formatting of Python and SQL
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/sqlfluff lint --rules layout,capitalisation include/sql
 
 format: setup ## Format Python, and mend what can be mended safely
 	@$(BIN)/ruff check --fix .
