@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from lockstep import quality
 from lockstep.airflow_ops.assets import HOURLY_ORDERS
@@ -13,9 +14,15 @@ from lockstep.contracts import CheckStatus, Window
 from lockstep.errors import WindowNotWrittenError
 from lockstep.quality import CheckResult, QualityReport
 
+SITE = "http://airflow.example:8080/lockstep/data-docs"
 START = datetime(2015, 1, 1, 11, tzinfo=UTC)
 WINDOW = Window(START, START + timedelta(hours=1))
 PAGE = "validations/orders/a%20page.html"
+
+
+@pytest.fixture(autouse=True)
+def address(monkeypatch):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example:8080/")
 
 
 def result(status: CheckStatus) -> CheckResult:
@@ -73,7 +80,7 @@ def test_a_window_that_passes_is_announced_with_what_it_is(monkeypatch):
         "rows": 41,
         "status": "pass",
         "warnings": [],
-        "data_docs": f"/lockstep/data-docs/{PAGE}",
+        "data_docs": f"{SITE}/{PAGE}",
     }
 
 
@@ -94,7 +101,7 @@ def test_a_failed_check_fails_without_retry_says_why_and_announces_nothing(monke
         assert words in str(error)
     assert event.extra == {}
     link = DataDocsLink().get_link(operator, ti_key=None)
-    assert link == f"/lockstep/data-docs/{PAGE}"
+    assert link == f"{SITE}/{PAGE}"
 
 
 def test_a_window_that_nobody_wrote_fails_without_retry(monkeypatch):
@@ -104,5 +111,11 @@ def test_a_window_that_nobody_wrote_fails_without_retry(monkeypatch):
 
 
 def test_the_link_of_a_task_that_never_checked_leads_to_all_windows():
+    operator = CheckQualityOperator(task_id="check_quality")
+    assert DataDocsLink().get_link(operator, ti_key=None) == f"{SITE}/"
+
+
+def test_without_a_known_address_links_stay_within_the_same_server(monkeypatch):
+    monkeypatch.delenv("AIRFLOW__API__BASE_URL")
     operator = CheckQualityOperator(task_id="check_quality")
     assert DataDocsLink().get_link(operator, ti_key=None) == "/lockstep/data-docs/"

@@ -6,6 +6,7 @@ The suite itself is lockstep.quality's, and is imported only when the task runs.
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from lockstep.airflow_ops import enrich
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DataDocsLink(BaseOperatorLink):
-    """The button on the task's page that leads to the checked window's Data Docs."""
+    """The button on the task's page (tab Details) that leads to the checked window's Data Docs."""
 
     name = "Data Docs"
 
@@ -41,7 +42,7 @@ class CheckQualityOperator(BaseOperator):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(outlets=[HOURLY_ORDERS], **kwargs)
-        self.data_docs_url = f"{DATA_DOCS_URL}/"
+        self.data_docs_url = _data_docs_url("")
 
     def execute(self, context: dict[str, Any]) -> None:
         """Raises AirflowFailException, naming the failed checks, when any failed."""
@@ -52,7 +53,7 @@ class CheckQualityOperator(BaseOperator):
             report = check_window(Settings.load(), window)
         except WindowNotWrittenError as error:
             raise AirflowFailException(str(error)) from None
-        self.data_docs_url = f"{DATA_DOCS_URL}/{report.data_docs_page}"
+        self.data_docs_url = _data_docs_url(report.data_docs_page)
         for line in report.table().splitlines():
             self.log.info(line)
         self.log.info("Data Docs: %s", self.data_docs_url)
@@ -63,10 +64,16 @@ class CheckQualityOperator(BaseOperator):
             )
         if report.status is CheckStatus.WARN:
             self.log.warning("window %s: %s", window, report.summary())
-        context["outlet_events"][HOURLY_ORDERS].extra = _extra(report, self.data_docs_url)
+        context["outlet_events"][HOURLY_ORDERS].extra = _extra(report)
 
 
-def _extra(report: "QualityReport", data_docs_url: str) -> dict[str, Any]:
+def _data_docs_url(page: str) -> str:
+    # With the web server's own address in front, the page of the log makes a link of it.
+    address = conf.get("api", "base_url", fallback=None) or ""
+    return f"{address.rstrip('/')}{DATA_DOCS_URL}/{page}"
+
+
+def _extra(report: "QualityReport") -> dict[str, Any]:
     """What the asset's event tells those who wait: JSON values, times as ISO 8601 in UTC."""
     return {
         "window_start": report.window.start.isoformat(),
@@ -75,5 +82,5 @@ def _extra(report: "QualityReport", data_docs_url: str) -> dict[str, Any]:
         "rows": report.rows,
         "status": str(report.status),
         "warnings": report.warnings,
-        "data_docs": data_docs_url,
+        "data_docs": _data_docs_url(report.data_docs_page),
     }
