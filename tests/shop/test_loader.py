@@ -1,6 +1,7 @@
 """Loading the small data set into a real database: exact, resumable, and refused when it must."""
 
 import json
+import logging
 import random
 import subprocess
 import sys
@@ -117,8 +118,8 @@ def test_killed_load_run_again_ends_with_the_same_rows(
     owner.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY")
 
     seed = time.time_ns()
-    print(f"seed {seed}")
-    kill_after = random.Random(seed).randint(1, 250)  # noqa: S311
+    logging.getLogger(__name__).warning("seed %s", seed)
+    kill_after = random.Random(seed).randint(1, 250)
     command = [sys.executable, "-c", "from lockstep.cli import main; main()"]
     process = subprocess.Popen([*command, "orders", "load", str(SMALL), "--rate", "150"])
     deadline = time.monotonic() + 60
