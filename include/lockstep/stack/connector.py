@@ -19,6 +19,7 @@ import re
 import time
 
 import httpx
+from confluent_kafka.admin import AdminClient
 
 from lockstep import contracts
 from lockstep.contracts import Role
@@ -70,7 +71,8 @@ def configuration(settings: Settings, password_reference: str) -> dict[str, str]
 def ensure_running(settings: Settings, password_reference: str) -> None:
     """Register the connector, or restart what failed in it, and wait until its task runs.
 
-    Guarantee: a running connector with this configuration is left alone. Raises ServiceError when
+    Guarantees: a running connector with this configuration is left alone; the change topic exists
+    when this returns. Raises ServiceError when
     the database is not ready for it or it does not run in time.
     """
     wanted = configuration(settings, password_reference)
@@ -82,6 +84,7 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
         preflight.check(settings, first=False)
         _send(settings, "POST", "restart?includeTasks=true&onlyFailed=true")
     _wait_until_running(settings)
+    _wait_until_it_writes(settings)
 
 
 def trouble(settings: Settings) -> str | None:
@@ -112,6 +115,20 @@ def _wait_until_running(settings: Settings) -> None:
     while (problem := trouble(settings)) is not None:
         if "FAILED" in _states(settings) or time.monotonic() > deadline:
             raise ServiceError(f"{problem}\n`lockstep logs connect` tells more")
+        time.sleep(POLL_SECONDS)
+
+
+def _wait_until_it_writes(settings: Settings) -> None:
+    """The connector's first record, that its snapshot starts, makes the change topic."""
+    kafka = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
+    deadline = time.monotonic() + RUNNING_SECONDS_MAX
+    while contracts.CHANGE_TOPIC not in kafka.list_topics(timeout=REST_SECONDS_MAX).topics:
+        if time.monotonic() > deadline:
+            raise ServiceError(
+                f"the connector {contracts.CONNECTOR} runs, but wrote nothing to "
+                f"{contracts.CHANGE_TOPIC} in {RUNNING_SECONDS_MAX:.0f} s: `lockstep logs connect` "
+                "tells more"
+            )
         time.sleep(POLL_SECONDS)
 
 
