@@ -182,7 +182,7 @@ show_progress() {
             sub(/[ =].*/, "", name)
             if (terminal || seen % 25 == 0) show(seen " of " total " looked up or downloaded: " name)
         }
-        /^Installing collected packages/ { show("all downloaded; installing, a minute or so") }
+        /^Installing collected packages/ && total > 1 { show("all downloaded; installing, a minute or so") }
         END { if (terminal) printf "\r%-92s\r", "" }'
 }
 

@@ -52,8 +52,8 @@ def retrieve(manifest: Path, cache: Path, into: Path, on_line: OnLine, held: int
                 reasons.append(line.split(" url=")[0].strip(" :\t\n"))
     if process.returncode:
         raise DownloadError(
-            f"downloading the JVM parts failed: {_shortened(reasons)}; check the network, "
-            "Java's proxy (JAVA_TOOL_OPTIONS) and the disk's room, then `make setup` goes on from here"
+            f"downloading the JVM parts failed: {_shortened(reasons)}; check the network, Java's "
+            "proxy (JAVA_TOOL_OPTIONS) and the disk's room; `make setup` goes on from here"
         )
 
 
