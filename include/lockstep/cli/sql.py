@@ -6,20 +6,32 @@ How an answer looks is in sql_answer.py.
 
 import re
 import time
-from typing import Annotated
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lockstep.cli import sql_answer
-from lockstep.cli.sql_answer import AnswerFormat
+from lockstep import contracts
 from lockstep.errors import LakehouseError, QueryError
 from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TABLE_ROWS_DEFAULT = 100
 """Rows shown in a table unless --limit says otherwise: what a person may scroll through."""
 
 _LEADING_COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/|\()*", re.DOTALL)
 _UNKNOWN_TABLE = re.compile(r"table '(?:datafusion\.public\.)?([^']+)' not found")
+
+
+class AnswerFormat(StrEnum):
+    """How the rows are written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +43,9 @@ def sql(
     query: Annotated[
         str,
         typer.Argument(
-            metavar="QUERY", help="One SELECT; tables by their last name: orders_enriched_batch."
+            metavar="QUERY",
+            help="One SELECT; a table goes by the last part of its path: "
+            f"{PurePosixPath(contracts.ORDERS_ENRICHED_BATCH).name}.",
         ),
     ],
     answer_format: Annotated[
@@ -47,15 +61,21 @@ def sql(
     ] = None,
 ) -> None:
     """Look at the Delta tables with SQL, without starting Spark."""
-    if limit is None and answer_format is AnswerFormat.TABLE:
-        limit = TABLE_ROWS_DEFAULT
+    from lockstep.cli import sql_answer
+
     started = time.monotonic()
     reader = answer(Settings.load(), query)
-    sql_answer.write(reader, answer_format, limit, started)
+    match answer_format:
+        case AnswerFormat.TABLE:
+            sql_answer.write_table(reader, limit or TABLE_ROWS_DEFAULT, started)
+        case AnswerFormat.CSV:
+            sql_answer.write_csv(reader, limit)
+        case AnswerFormat.JSON:
+            sql_answer.write_json(reader, limit)
 
 
-def answer(settings: Settings, query: str):
-    """Plan the query over the tables it names; the answer is a pyarrow.RecordBatchReader.
+def answer(settings: Settings, query: str) -> "pa.RecordBatchReader":
+    """Plan the query over the tables it names; the rows are computed as they are read.
 
     Raises QueryError for anything but one SELECT and for what the engine refuses (an unknown table
     with the list of those there are), LakehouseError when there is no table at all.

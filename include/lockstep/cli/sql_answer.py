@@ -13,10 +13,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
-from enum import StrEnum
 
 import pyarrow as pa
 from rich import box
@@ -35,53 +34,15 @@ FOLDED_CELL_WIDTH = 24
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 
 
-class AnswerFormat(StrEnum):
-    """How `lockstep sql` writes rows."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
-def write(
-    reader: pa.RecordBatchReader, answer_format: AnswerFormat, limit: int | None, started: float
-) -> None:
-    """Write at the most `limit` rows; `started` (time.monotonic) is when the query was given.
-
-    Raises QueryError when the engine fails while it computes the rows.
-    """
-    names = reader.schema.names
-    rows = _rows(reader)
-    try:
-        if answer_format is AnswerFormat.TABLE:
-            _write_table(reader.schema, rows, limit, started)
-        elif answer_format is AnswerFormat.CSV:
-            _write_csv(names, itertools.islice(rows, limit))
-        else:
-            _write_json(names, itertools.islice(rows, limit))
-    except pa.ArrowException as error:
-        raise QueryError(reason(error)) from error
-
-
-def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple]:
-    for record_batch in reader:
-        columns = [_in_microseconds(column).to_pylist() for column in record_batch.columns]
-        yield from zip(*columns, strict=True)
-
-
-def _in_microseconds(column: pa.Array) -> pa.Array:
-    """Python's own datetime has no nanoseconds, and pandas is too slow to import for them."""
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    return column
-
-
 # --- For programs ---------------------------------------------------------------------------
-def _write_csv(names: list[str], rows: Iterable[tuple]) -> None:
-    """A header, then the rows; null is an empty field, nested values are JSON."""
+def write_csv(reader: pa.RecordBatchReader, limit: int | None) -> None:
+    """A header, then the rows; null is an empty field, nested values are JSON.
+
+    Raises QueryError when the engine fails while it computes the rows; so do the others.
+    """
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
+    writer.writerow(reader.schema.names)
+    for row in itertools.islice(_rows(reader), limit):
         writer.writerow([_csv_value(value) for value in row])
 
 
@@ -91,10 +52,11 @@ def _csv_value(value: object) -> object:
     return _instant(value) if isinstance(value, datetime) else value
 
 
-def _write_json(names: list[str], rows: Iterable[tuple]) -> None:
+def write_json(reader: pa.RecordBatchReader, limit: int | None) -> None:
     """One array of objects, an object to a line."""
+    names = reader.schema.names
     before = "[\n"
-    for row in rows:
+    for row in itertools.islice(_rows(reader), limit):
         record = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
         sys.stdout.write(before + json.dumps(record, ensure_ascii=False))
         before = ",\n"
@@ -116,9 +78,9 @@ def _json_value(value: object) -> object:
 
 
 # --- For people -----------------------------------------------------------------------------
-def _write_table(
-    schema: pa.Schema, rows: Iterator[tuple], limit: int | None, started: float
-) -> None:
+def write_table(reader: pa.RecordBatchReader, limit: int, started: float) -> None:
+    """The first `limit` rows; `started` (time.monotonic) is when the question was asked."""
+    schema, rows = reader.schema, _rows(reader)
     shown = [[_cell(value) for value in row] for row in itertools.islice(rows, limit)]
     is_cut_off = next(rows, None) is not None
     console = _console()
@@ -199,3 +161,20 @@ def _item(value: object) -> Text:
 def _instant(value: datetime) -> str:
     """2015-01-01 11:38:36Z; microseconds only where there are any."""
     return value.isoformat(sep=" ").replace("+00:00", "Z")
+
+
+# --- Rows -----------------------------------------------------------------------------------
+def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple]:
+    try:
+        for record_batch in reader:
+            columns = [_in_microseconds(column).to_pylist() for column in record_batch.columns]
+            yield from zip(*columns, strict=True)
+    except pa.ArrowException as error:
+        raise QueryError(reason(error)) from error
+
+
+def _in_microseconds(column: pa.Array) -> pa.Array:
+    """Python's own datetime has no nanoseconds, and pandas is too slow to import for them."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return column

@@ -1,12 +1,15 @@
 """Which run wrote a window: found in the commit metadata of the hourly table.
 
-Each hourly run is one commit that says which window it replaced (batch/commits.py). Other commits
-(maintenance, somebody's hand) are passed over. Never reads rows.
+Each hourly run is one commit whose userMetadata says which window it replaced and how many orders
+the database counted there at its cut. Other commits (maintenance, somebody's hand) are passed over.
+Never reads rows.
 """
+
+import json
+from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
-from lockstep.batch.commits import RunCommit
 from lockstep.contracts import Window
 from lockstep.errors import WindowError, WindowNotWrittenError
 
@@ -14,7 +17,16 @@ _RECENT_COMMITS = 100
 """Looked at before the whole history: the run under check is nearly always the last commit."""
 
 
-def run_of(table: DeltaTable, window: Window) -> RunCommit:
+@dataclass(frozen=True)
+class RunOfWindow:
+    """What the checks need of what a run recorded in its commit."""
+
+    run_id: str
+    window: Window
+    orders_at_cut: int
+
+
+def run_of(table: DeltaTable, window: Window) -> RunOfWindow:
     """The run that last replaced exactly this window.
 
     Raises WindowNotWrittenError when there is none, or when a later run wrote over a part of the
@@ -28,7 +40,7 @@ def run_of(table: DeltaTable, window: Window) -> RunCommit:
             if run.window == window:
                 return run
             raise WindowNotWrittenError(
-                f"the window {window} was last written by the run {run.cut.run_id} of "
+                f"the window {window} was last written by the run {run.run_id} of "
                 f"{run.window}: check that window, or run {window} again"
             )
     raise WindowNotWrittenError(
@@ -37,9 +49,14 @@ def run_of(table: DeltaTable, window: Window) -> RunCommit:
     )
 
 
-def _run_in(commit: dict) -> RunCommit | None:
+def _run_in(commit: dict) -> RunOfWindow | None:
     try:
-        return RunCommit.from_json(commit["userMetadata"])
+        recorded = json.loads(commit["userMetadata"])
+        return RunOfWindow(
+            run_id=str(recorded["run_id"]),
+            window=Window.parse(recorded["window"]["start"], recorded["window"]["end"]),
+            orders_at_cut=int(recorded["orders_at_cut"]),
+        )
     except (KeyError, TypeError, ValueError, WindowError):
         return None
 
