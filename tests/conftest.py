@@ -9,11 +9,16 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from lockstep.settings import Settings
+from lockstep.spark import spark_session
 from lockstep.stack import control
 from lockstep.stack import postgres as postgres_service
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PORT_SETTINGS = (
     "postgres_port",
@@ -77,3 +82,11 @@ def change_capture(postgres: Settings) -> Settings:
 def airflow_stack(change_capture: Settings) -> Settings:
     """The whole stack, Airflow with the project's DAGs included."""
     return control.up(change_capture)
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """The one Spark session of the whole test run: 7 s and 1 GB, paid once."""
+    session = spark_session(Settings.load(), "lockstep tests")
+    yield session
+    session.stop()

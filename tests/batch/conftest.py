@@ -1,0 +1,76 @@
+"""A pizzeria with known orders in the test's PostgreSQL, and ways to look at the hourly table."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+import pytest
+from lockstep.contracts import CAPTURED_TABLES, ORDERS_ENRICHED_BATCH, Role, Window
+from lockstep.settings import Settings
+from lockstep.shop.loader import load
+from lockstep.shop.pizza_place import read_pizza_place
+from lockstep.sources.delta import open_table, run_query
+from psycopg import sql
+
+SMALL_PIZZERIA = Path(__file__).parents[1] / "data" / "small_pizzeria"
+TOTALS = json.loads((SMALL_PIZZERIA / "totals.json").read_text(encoding="utf-8"))
+DAYS = Window(datetime(2024, 2, 1, tzinfo=UTC), datetime(2024, 4, 1, tzinfo=UTC))
+
+
+class Found(NamedTuple):
+    """Totals of an hourly table, or of a part of it."""
+
+    orders: int
+    pizzas: int
+    revenue: Decimal
+
+
+EXPECTED = Found(TOTALS["orders"], TOTALS["pizzas"], Decimal(TOTALS["revenue"]))
+
+
+def empty_pizzeria(settings: Settings) -> None:
+    with psycopg.connect(**settings.connection(Role.OWNER)) as connection:
+        tables = sql.SQL(", ").join(map(sql.Identifier, CAPTURED_TABLES))
+        connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(tables))
+
+
+@pytest.fixture
+def pizzeria(postgres: Settings, tmp_path: Path) -> Iterator[Settings]:
+    """The small data set loaded, and a lakehouse of the test's own, still empty."""
+    empty_pizzeria(postgres)
+    load(postgres, read_pizza_place(SMALL_PIZZERIA))
+    yield postgres.model_copy(update={"lakehouse": str(tmp_path / "lakehouse")})
+    empty_pizzeria(postgres)
+
+
+def found(settings: Settings, where: str = "true") -> Found:
+    """Totals of the hourly table, read without Spark."""
+    table = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+    query = f"""
+        WITH items AS (SELECT order_id, unnest(pizzas) AS item FROM enriched WHERE {where})
+        SELECT
+            (SELECT count(*) FROM enriched WHERE {where}) AS orders,
+            (SELECT count(*) FROM items) AS pizzas,
+            (SELECT sum(item['price']) FROM items) AS revenue
+    """
+    (row,) = run_query(query, {"enriched": table}).read_all().to_pylist()
+    orders, pizzas, revenue = row.values()
+    return Found(orders, pizzas, revenue or Decimal(0))
+
+
+def rows_of(settings: Settings) -> list[dict]:
+    """The enriched columns of every row, by order: equal lists mean equal tables."""
+    table = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+    query = (
+        "SELECT order_id, order_time, client_name, table_name, pizzas, order_date "
+        "FROM enriched ORDER BY order_id"
+    )
+    return run_query(query, {"enriched": table}).read_all().to_pylist()
+
+
+def version_of(settings: Settings) -> int:
+    return open_table(settings.table_uri(ORDERS_ENRICHED_BATCH)).version()

@@ -1,0 +1,153 @@
+"""The hourly run: exact totals in both read modes, one window replaced, one snapshot read."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import psycopg
+import pytest
+from lockstep.batch.commits import RunCommit
+from lockstep.batch.run import run_window
+from lockstep.cdc.cuts import exported_snapshot
+from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
+from lockstep.settings import Settings
+from lockstep.sources.delta import open_table
+from lockstep.sources.postgres import connect
+from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
+from lockstep.sources.window_slices import slice_window
+from pyspark.sql import SparkSession
+
+from tests.batch.conftest import DAYS, EXPECTED, TOTALS, Found, found, rows_of, version_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+HOUR = Window.parse("2024-02-28T12:00Z", "2024-02-28T13:00Z")
+
+
+@pytest.mark.parametrize("mode", ReadMode)
+def test_a_year_at_once_gives_the_data_sets_totals(
+    spark: SparkSession, pizzeria: Settings, mode: ReadMode
+) -> None:
+    run_window(spark, pizzeria, DAYS, mode)
+    assert found(pizzeria) == EXPECTED
+
+
+def test_both_read_modes_give_the_same_rows(spark: SparkSession, pizzeria: Settings) -> None:
+    run_window(spark, pizzeria, DAYS, ReadMode.VIEW)
+    from_view = rows_of(pizzeria)
+    run_window(spark, pizzeria, DAYS, ReadMode.TABLES)
+    assert from_view == rows_of(pizzeria)
+    assert len(from_view) == EXPECTED.orders
+
+
+@pytest.mark.parametrize("mode", ReadMode)
+def test_a_second_run_changes_nothing_but_the_cut(
+    spark: SparkSession, pizzeria: Settings, mode: ReadMode
+) -> None:
+    run_window(spark, pizzeria, HOUR, mode)
+    first = rows_of(pizzeria)
+    run_window(spark, pizzeria, HOUR, mode)
+    assert rows_of(pizzeria) == first
+
+
+def test_a_run_replaces_its_window_and_no_other(spark: SparkSession, pizzeria: Settings) -> None:
+    run_window(spark, pizzeria, DAYS, ReadMode.VIEW)
+    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+        shop.execute("UPDATE pizzas SET price = 1")
+    run_window(spark, pizzeria, HOUR, ReadMode.VIEW)
+    inside = "order_time >= '2024-02-28T12:00:00Z' AND order_time < '2024-02-28T13:00:00Z'"
+    hour = TOTALS["by_hour"]["2024-02-28T12:00:00Z"]
+    assert found(pizzeria, inside) == Found(hour["orders"], hour["pizzas"], hour["pizzas"])
+    rest = found(pizzeria, f"NOT ({inside})")
+    assert rest.revenue == EXPECTED.revenue - Decimal(hour["revenue"])
+
+
+def test_windows_are_half_open(spark: SparkSession, pizzeria: Settings) -> None:
+    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+        (bound,) = shop.execute("SELECT order_time FROM orders ORDER BY id LIMIT 1").fetchone()
+        (orders,) = shop.execute(
+            "SELECT count(*) FROM orders WHERE order_time = %s", (bound,)
+        ).fetchone()
+    hour = timedelta(hours=1)
+    run_window(spark, pizzeria, Window(bound - hour, bound), ReadMode.VIEW)
+    assert found(pizzeria, f"order_time = '{bound.isoformat()}'").orders == 0
+    run_window(spark, pizzeria, Window(bound, bound + hour), ReadMode.VIEW)
+    assert found(pizzeria, f"order_time = '{bound.isoformat()}'").orders == orders
+
+
+@pytest.mark.parametrize("mode", ReadMode)
+def test_a_quiet_window_is_a_commit_without_rows(
+    spark: SparkSession, pizzeria: Settings, mode: ReadMode
+) -> None:
+    run_window(spark, pizzeria, HOUR, mode)
+    before = version_of(pizzeria)
+    quiet = Window.parse("2023-01-01T00:00Z", "2023-01-01T01:00Z")
+    run = run_window(spark, pizzeria, quiet, mode)
+    assert run.commit.orders_at_cut == 0
+    assert version_of(pizzeria) == before + 1
+
+
+def test_the_very_first_window_may_be_quiet(spark: SparkSession, pizzeria: Settings) -> None:
+    quiet = Window.parse("2023-01-01T00:00Z", "2023-01-01T01:00Z")
+    run_window(spark, pizzeria, quiet, ReadMode.VIEW)
+    assert found(pizzeria) == Found(0, 0, Decimal(0))
+
+
+@pytest.mark.parametrize("mode", ReadMode)
+def test_what_is_unknown_or_empty_is_kept(
+    spark: SparkSession, pizzeria: Settings, mode: ReadMode
+) -> None:
+    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+        shop.execute("UPDATE orders SET pizzas = '{1,9999,1}' WHERE id = 1")
+        shop.execute("UPDATE orders SET pizzas = '{}' WHERE id = 2")
+    run_window(spark, pizzeria, DAYS, mode)
+    first, second = rows_of(pizzeria)[:2]
+    assert [item["pizza"] is None for item in first["pizzas"]] == [False, True, False]
+    assert second["pizzas"] == []
+
+
+def test_the_commit_and_the_rows_carry_the_cut(spark: SparkSession, pizzeria: Settings) -> None:
+    run = run_window(spark, pizzeria, HOUR, ReadMode.VIEW)
+    table = open_table(pizzeria.table_uri(ORDERS_ENRICHED_BATCH))
+    assert RunCommit.from_json(table.history(1)[0]["userMetadata"]) == run.commit
+    row = table.to_pandas().iloc[0]
+    cut = run.commit.cut
+    assert (row.run_id, row.cut_snapshot, row.cut_lsn) == (
+        cut.run_id,
+        cut.snapshot,
+        cut.marker_lsn,
+    )
+
+
+def test_every_partition_reads_the_same_snapshot(spark: SparkSession, pizzeria: Settings) -> None:
+    """Data changes between the first partition's read and the second's: nothing of it is seen."""
+    with (
+        connect(pizzeria, Role.BATCH_READER) as exporting,
+        psycopg.connect(**pizzeria.connection(Role.SHOP), autocommit=True) as shop,
+        exported_snapshot(exporting) as exported,
+    ):
+        counts = count_orders(exported, DAYS)
+        parts = slice_window(DAYS, counts, rows_max=60, slices_min=2)
+        assert len(parts) >= 4
+        rows = SnapshotReader(spark, pizzeria, exported).view(parts).rdd.toLocalIterator()
+        read = [next(rows)]  # the first partition is read; the others have not begun
+        shop.execute("DELETE FROM orders WHERE id > 150")
+        shop.execute("UPDATE clients SET name = 'Nobody'")
+        shop.execute(
+            "INSERT INTO orders (table_assignment_id, order_time, pizzas) "
+            "SELECT table_assignment_id, order_time + interval '1 s', pizzas FROM orders"
+        )
+        read += rows
+    assert len(read) == EXPECTED.orders
+    assert "Nobody" not in {row.client_name for row in read}
+
+
+def test_the_marker_comes_after_what_the_snapshot_sees(
+    spark: SparkSession, pizzeria: Settings
+) -> None:
+    with psycopg.connect(**pizzeria.connection(Role.SHOP), autocommit=True) as shop:
+        shop.execute("UPDATE clients SET name = name || '!' WHERE id = 1")
+        (before,) = shop.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()
+        cut = run_window(spark, pizzeria, HOUR, ReadMode.VIEW).commit.cut
+        (after,) = shop.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()
+    assert before < cut.marker_lsn <= after
+    assert cut.taken_at > datetime(2024, 1, 1, tzinfo=UTC)
