@@ -55,6 +55,8 @@ def generate_command(
     ] = 4,
 ) -> None:
     """Run an evening in the shop: orders, changes, cancellations, renames, prices, aborts."""
+    if rate * seconds < 1:
+        raise typer.BadParameter(f"{rate:g} orders a second make none in {seconds:g} s")
     settings = Settings.load()
     console = Console()
     with _order_progress(console, int(rate * seconds)) as advance:
@@ -79,6 +81,7 @@ def _order_progress(console: Console, total: int) -> Iterator[Callable[[int], No
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     ) as progress:
         task = progress.add_task("orders", total=total)
         yield lambda orders: progress.advance(task, orders)

@@ -12,13 +12,16 @@ from lockstep.shop.names import FIRST_NAMES, LAST_NAMES
 
 MAX_PIZZAS = 6  # of an order
 REPEATS = 0.25  # of an order's further pizzas: one that is in it already
-RECENT = 200  # orders that may still change, and clients who may come again
+RECENT = 200  # orders that may still change, clients who may come again, new pizzas on offer
 PRICE_QUARTERS = (32, 120)  # 8.00 to 30.00, in quarters
 
 
 @dataclass(eq=False)
 class Row:
-    """A row later transactions may build on: who made and touched it, from when it is there."""
+    """A row later transactions may build on: who made it, and from when it is there.
+
+    An order also knows its pizzas and who touched it, a party whether it has ordered.
+    """
 
     number: int
     made_by: int
@@ -34,6 +37,7 @@ class Books:
     def __init__(self, rng: random.Random, menu_size: int, table_count: int) -> None:
         self.rng = rng
         self.menu = [Row(number, made_by=-1) for number in range(menu_size)]
+        self._menu_size = menu_size
         self.clients: list[Row] = []
         self.parties: list[Row] = []
         self.orders: list[Row] = []
@@ -60,14 +64,18 @@ class Books:
     def build_on(self, row: Row) -> Row:
         if row.made_by >= 0:
             self.needs.add(row.made_by)
-        row.touched_by.add(self.transaction)
         return row
+
+    def change(self, order: Row) -> Row:
+        """Build on an order, and remember who changed it."""
+        order.touched_by.add(self.transaction)
+        return self.build_on(order)
 
     def new_row(self, kind: str) -> Row:
         """A number for a row that this transaction makes; nobody else gets to see it yet."""
         number = self._next[kind]
         self._next[kind] += 1
-        return Row(number, made_by=self.transaction, touched_by={self.transaction})
+        return Row(number, made_by=self.transaction)
 
     def new_client(self) -> Row:
         client = self.new_row("client")
@@ -82,9 +90,15 @@ class Books:
     def new_order(self, party: Row, pizzas: tuple[int, ...]) -> Row:
         order = self.new_row("order")
         order.pizzas = pizzas[:MAX_PIZZAS]
+        order.touched_by.add(self.transaction)
         party.has_ordered = True
         self.orders = [*self.orders[-RECENT:], order]
         return order
+
+    def put_on_menu(self, pizza: Row) -> None:
+        """What is new goes again when enough has come after it; the first menu stays."""
+        regular, new = self.menu[: self._menu_size], self.menu[self._menu_size :]
+        self.menu = [*regular, *new[-RECENT:], pizza]
 
     def pizzas(self) -> tuple[int, ...]:
         """One to six of the menu; people order alike, so repeats are likelier than chance."""

@@ -55,11 +55,11 @@ def leave(books: Books) -> Iterator[Step]:
 
 
 def change_order(books: Books) -> Iterator[Step]:
-    yield _change(books, books.pick(books.orders))
+    yield _change(books, _order_to_change(books))
 
 
 def cancel_order(books: Books) -> Iterator[Step]:
-    cancelled = books.pick(books.orders)
+    cancelled = _order_to_change(books)
     books.orders.remove(cancelled)
     # Whoever still changes it must be done, or would find nothing to change.
     books.needs |= cancelled.touched_by - {books.transaction}
@@ -67,12 +67,12 @@ def cancel_order(books: Books) -> Iterator[Step]:
 
 
 def move_order(books: Books) -> Iterator[Step]:
-    yield MoveOrder(books.pick(books.orders).number, books.pick(books.parties).number)
+    yield MoveOrder(_order_to_change(books).number, books.pick(books.parties).number)
 
 
 def swap_pizzas(books: Books) -> Iterator[Step]:
     """One order gives its last pizza to another; an order left empty takes something new."""
-    giver, taker = map(books.build_on, books.rng.sample(books.usable(books.orders), 2))
+    giver, taker = map(books.change, books.rng.sample(books.usable(books.orders), 2))
     taker.pizzas = (*taker.pizzas, giver.pizzas[-1])[-MAX_PIZZAS:]
     giver.pizzas = giver.pizzas[:-1] or books.pizzas()
     # In one order for all writers, so that two swaps wait and never deadlock.
@@ -100,7 +100,7 @@ def new_pizza(books: Books) -> Iterator[Step]:
     name = f"{books.rng.choice(NEW_PIZZA_FIRST)} {books.rng.choice(NEW_PIZZA_SECOND)}"
     yield AddPizza(pizza.number, f"{name} ({books.rng.choice([*SIZES])})", books.price())
     yield _order(books, party, (pizza.number,))
-    books.menu.append(pizza)
+    books.put_on_menu(pizza)
 
 
 def special_price(books: Books) -> Iterator[Step]:
@@ -130,7 +130,7 @@ def aborted(books: Books) -> Iterator[Step]:
 def long(books: Books) -> Iterator[Step]:
     """A new party's order waits uncommitted for seconds; then an older order changes with it."""
     hold = round(books.rng.uniform(*HOLD_SECONDS), 2)
-    changed = books.pick(books.orders)
+    changed = _order_to_change(books)
     last_step = _change(books, changed)
     yield from sit_and_order(books)
     yield Hold(hold)
@@ -144,6 +144,10 @@ def _order(books: Books, party: Row, pizzas: tuple[int, ...] = ()) -> AddOrder:
     """An order of these pizzas and some more."""
     placed = books.new_order(party, (*pizzas, *books.pizzas()))
     return AddOrder(placed.number, party.number, placed.pizzas)
+
+
+def _order_to_change(books: Books) -> Row:
+    return books.change(books.pick(books.orders))
 
 
 def _change(books: Books, changed: Row) -> SetPizzas:
