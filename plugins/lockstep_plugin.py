@@ -24,7 +24,7 @@ class LockstepPlugin(AirflowPlugin):
     external_views: ClassVar[list] = [
         {
             "name": "Data Docs",
-            "href": f"{DATA_DOCS_URL}/",
+            "href": f"{DATA_DOCS_URL.removeprefix('/')}/",
             "destination": "nav",
             "url_route": "data-docs",
         }

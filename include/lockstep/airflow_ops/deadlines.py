@@ -13,8 +13,8 @@ from airflow.sdk.definitions.deadline import BaseDeadlineReference
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-# Three attempts of a run of a minute or two, with their pauses, fit into it; the next window does
-# not yet wait behind this one.
+# All four attempts of a run of a minute or two fit into it, with at most seven minutes of pauses;
+# the next window does not yet wait behind this one.
 DELIVERED_WITHIN = timedelta(minutes=30)
 
 log = logging.getLogger(__name__)
