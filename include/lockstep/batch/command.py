@@ -2,6 +2,7 @@
 
 from rich.console import Console
 
+from lockstep.batch.preflight import check_ready
 from lockstep.batch.run import BatchRun, run_window
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Window
 from lockstep.settings import Settings
@@ -15,6 +16,7 @@ def enrich_window(start: str, end: str, read: ReadMode) -> None:
     """
     window = Window.parse(start, end)
     settings = Settings.load()
+    check_ready(settings, read)
     spark = spark_session(settings, f"lockstep hourly run {window}")
     try:
         _report(run_window(spark, settings, window, read), settings)

@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,6 +131,3 @@ class _Rounds:
         ):
             for block in copied:
                 file.write(block)
-
-
-FIRST_DAY = datetime(2015, 1, 1, tzinfo=UTC)

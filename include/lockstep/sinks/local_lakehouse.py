@@ -14,6 +14,8 @@ from pathlib import Path
 from lockstep.errors import LakehouseError, WriterBusyError
 from lockstep.settings import Settings
 
+MIB = 1024**2
+
 
 @contextmanager
 def sole_writer(settings: Settings, table: str) -> Iterator[None]:
@@ -25,11 +27,12 @@ def sole_writer(settings: Settings, table: str) -> Iterator[None]:
     Raises WriterBusyError when another process holds the lock, LakehouseError when the folder
     cannot be written or has less than settings.min_free_bytes left.
     """
+    require_writable(settings)
     folder = _local_folder(settings.table_uri(table))
     if folder is None:
         yield
         return
-    _require_room(folder, settings.min_free_bytes)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     # Beside the table, not in it: a new, still empty table folder is no Delta table.
     lock_path = folder.with_name(f".{folder.name}.writer.lock")
     with lock_path.open("a+", encoding="utf-8") as lock_file:
@@ -47,26 +50,30 @@ def sole_writer(settings: Settings, table: str) -> Iterator[None]:
         yield
 
 
+def require_writable(settings: Settings) -> None:
+    """Raise LakehouseError when a local lakehouse refuses a file or lacks room for a run."""
+    folder = _local_folder(settings.lakehouse_uri)
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"\0")
+    except OSError as error:
+        raise LakehouseError(
+            f"the lakehouse folder {folder} cannot be written ({error.strerror}); "
+            "give this user the rights, or set LOCKSTEP_LAKEHOUSE to another place"
+        ) from error
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < settings.min_free_bytes:
+        raise LakehouseError(
+            f"only {free_bytes / MIB:,.0f} MiB are free at {folder}, under the "
+            f"{settings.min_free_bytes / MIB:,.0f} MiB that a run asks for "
+            "(LOCKSTEP_MIN_FREE_BYTES); make room, then run again"
+        )
+
+
 def _local_folder(uri: str) -> Path | None:
     if uri.startswith("file:"):
         uri = uri.removeprefix("file:").removeprefix("//")
     return None if "://" in uri else Path(uri)
-
-
-def _require_room(folder: Path, free_bytes_min: int) -> None:
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder.parent) as probe:
-            probe.write(b"\0")
-    except OSError as error:
-        raise LakehouseError(
-            f"the lakehouse folder {folder.parent} cannot be written ({error.strerror}); "
-            "give this user the rights, or set LOCKSTEP_LAKEHOUSE to another place"
-        ) from error
-    free_bytes = shutil.disk_usage(folder.parent).free
-    if free_bytes < free_bytes_min:
-        raise LakehouseError(
-            f"only {free_bytes / 1024**2:,.0f} MiB are free at {folder.parent}, under the "
-            f"{free_bytes_min / 1024**2:,.0f} MiB that a run asks for "
-            "(LOCKSTEP_MIN_FREE_BYTES); make room, then run again"
-        )

@@ -1,0 +1,26 @@
+"""What can be known to be wrong before Spark is started is said at once, not ten seconds later."""
+
+from lockstep import jars
+from lockstep.contracts import DATABASE, ENRICHMENT_TABLES, VIEW, ReadMode, Role
+from lockstep.errors import PostgresUnavailableError
+from lockstep.settings import Settings
+from lockstep.sinks.local_lakehouse import require_writable
+from lockstep.sources.postgres import connect
+
+
+def check_ready(settings: Settings, read_mode: ReadMode) -> None:
+    """Raise the LockstepError that a run would meet: jars, lakehouse, database, tables."""
+    jars.classpath(settings, "spark")
+    require_writable(settings)
+    relations = ENRICHMENT_TABLES if read_mode is ReadMode.TABLES else (*ENRICHMENT_TABLES, VIEW)
+    with connect(settings, Role.BATCH_READER) as connection:
+        found = connection.execute(
+            "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL",
+            (list(relations),),
+        )
+        missing = [name for (name,) in found]
+    if missing:
+        raise PostgresUnavailableError(
+            f"database {DATABASE} at {settings.postgres_host}:{settings.postgres_port} lacks "
+            f"{', '.join(missing)}; `lockstep up --only postgres` creates what is missing"
+        )

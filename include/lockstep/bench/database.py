@@ -1,0 +1,49 @@
+"""A PostgreSQL of the benchmarks' own, so that the user's data and stack are left alone."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psycopg import sql
+
+from lockstep.contracts import ORDERS, Role
+from lockstep.settings import Settings
+from lockstep.shop import bulk
+from lockstep.sources.postgres import connect
+from lockstep.stack import control
+
+POSTGRES = "postgres"
+
+
+@contextmanager
+def filled_database(settings: Settings, orders: int) -> Iterator[Settings]:
+    """Settings of a running PostgreSQL below HOME/bench-ORDERS with that many orders in one day.
+
+    The first time fills it (about half a minute for a million); it is kept for the next time, and
+    stopped at the end of the block.
+    """
+    own = settings.model_copy(
+        update={
+            "home": settings.home / f"bench-{orders}",
+            "lakehouse": "",
+            "postgres_port": _free_port(),
+        }
+    )
+    own = control.up(own, [POSTGRES])
+    try:
+        if _count(own) != orders:
+            bulk.fill(own, orders)
+        yield own
+    finally:
+        control.down(own)
+
+
+def _count(settings: Settings) -> int:
+    with connect(settings, Role.OWNER) as connection:
+        query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(ORDERS))
+        return connection.execute(query).fetchone()[0]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

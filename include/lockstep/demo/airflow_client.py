@@ -1,0 +1,124 @@
+"""A small client of Airflow's public REST interface: backfills, and the runs they make."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import httpx
+
+from lockstep.contracts import Window
+from lockstep.errors import ConfigurationError, ServiceError
+from lockstep.settings import Settings
+from lockstep.stack.airflow_environment import ADMIN_USER
+
+TIMEOUT_SECONDS = 30
+RUNS_MAX = 100
+"""Runs of one answer: Airflow's own page size at the most."""
+FINAL_STATES = {"success", "failed"}
+
+
+@dataclass(frozen=True)
+class DagRun:
+    """A run of a DAG. started and ended are None until it has."""
+
+    run_id: str
+    run_type: str
+    state: str
+    window_start: datetime
+    started: datetime | None
+    ended: datetime | None
+
+    @property
+    def seconds(self) -> float:
+        """How long the run took, from its start to its last task's end."""
+        if self.started is None or self.ended is None:
+            raise ValueError(f"run {self.run_id} is {self.state} and has no duration")
+        return (self.ended - self.started).total_seconds()
+
+
+class AirflowClient:
+    """Signed in as the stack's admin for as long as the client is open."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def backfill(self, dag_id: str, first: Window, last: Window) -> int:
+        """Run the DAG for every window from `first` to `last`, the finished ones again.
+
+        Returns the backfill's id. Raises ServiceError, also while another backfill of the DAG runs.
+        """
+        answer = self._call(
+            "POST",
+            "/api/v2/backfills",
+            json={
+                "dag_id": dag_id,
+                "from_date": first.start.isoformat(),
+                "to_date": last.start.isoformat(),
+                "reprocess_behavior": "completed",
+            },
+        )
+        return answer["id"]
+
+    def runs(self, dag_id: str, first: Window, last: Window) -> list[DagRun]:
+        """The DAG's runs from window `first` to `last`, in the windows' order."""
+        answer = self._call(
+            "GET",
+            f"/api/v2/dags/{dag_id}/dagRuns",
+            params={
+                "logical_date_gte": first.start.isoformat(),
+                "logical_date_lte": last.start.isoformat(),
+                "order_by": "logical_date",
+                "limit": RUNS_MAX,
+            },
+        )
+        return [_run(fields) for fields in answer["dag_runs"]]
+
+    def knows(self, dag_id: str) -> bool:
+        """Whether Airflow has read the DAG's file yet."""
+        return self._http.get(f"/api/v2/dags/{dag_id}").status_code == httpx.codes.OK
+
+    def _call(self, method: str, path: str, **arguments: object) -> dict:
+        response = self._http.request(method, path, **arguments)
+        if response.is_error:
+            raise ServiceError(
+                f"Airflow refused {method} {path} ({response.status_code}): {response.text[:500]}"
+            )
+        return response.json()
+
+
+@contextmanager
+def signed_in(settings: Settings) -> Iterator[AirflowClient]:
+    """A client for the block; raises ServiceError when Airflow does not answer or refuses us."""
+    secret = settings.airflow_ui_password
+    if secret is None:
+        raise ConfigurationError("no password for Airflow's admin: run `lockstep up`")
+    try:
+        with httpx.Client(base_url=settings.airflow_url, timeout=TIMEOUT_SECONDS) as http:
+            answer = http.post(
+                "/auth/token",
+                json={"username": ADMIN_USER, "password": secret.get_secret_value()},
+            )
+            answer.raise_for_status()
+            http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+            yield AirflowClient(http)
+    except httpx.HTTPError as error:
+        raise ServiceError(
+            f"Airflow at {settings.airflow_url} does not answer as it should ({error}); "
+            "see `lockstep status` and `lockstep logs airflow-api-server`"
+        ) from error
+
+
+def _run(fields: dict) -> DagRun:
+    return DagRun(
+        run_id=fields["dag_run_id"],
+        run_type=fields["run_type"],
+        state=fields["state"],
+        window_start=datetime.fromisoformat(fields["data_interval_start"]),
+        started=_instant(fields["start_date"]),
+        ended=_instant(fields["end_date"]),
+    )
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
