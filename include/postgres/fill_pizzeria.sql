@@ -7,6 +7,11 @@ CREATE FUNCTION pg_temp.choice(number bigint, salt integer, choices integer) RET
 LANGUAGE sql IMMUTABLE
 RETURN 1 + mod(hashint8extended(number, %(seed)s * 16 + salt) & 2147483647, choices);
 
+-- Checked in one go below, for row by row the foreign keys are nearly all of the time.
+ALTER TABLE table_assignment ALTER CONSTRAINT table_assignment_client_id_fkey NOT ENFORCED;
+ALTER TABLE table_assignment ALTER CONSTRAINT table_assignment_table_id_fkey NOT ENFORCED;
+ALTER TABLE orders ALTER CONSTRAINT orders_table_assignment_id_fkey NOT ENFORCED;
+
 INSERT INTO pizzas (id, name, price)
 SELECT
     n,
@@ -49,6 +54,10 @@ SELECT
         pg_temp.choice(n, 7, %(pizzas)s)
     ])[:1 + width_bucket(pg_temp.choice(n, 8, 100), ARRAY[35, 64, 83, 93])]
 FROM generate_series(1, %(orders)s) AS n;
+
+ALTER TABLE table_assignment ALTER CONSTRAINT table_assignment_client_id_fkey ENFORCED;
+ALTER TABLE table_assignment ALTER CONSTRAINT table_assignment_table_id_fkey ENFORCED;
+ALTER TABLE orders ALTER CONSTRAINT orders_table_assignment_id_fkey ENFORCED;
 
 SELECT setval(pg_get_serial_sequence('pizzas', 'id'), %(pizzas)s);
 SELECT setval(pg_get_serial_sequence('tables', 'id'), %(tables)s);
