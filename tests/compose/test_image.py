@@ -1,0 +1,86 @@
+"""deploy/Dockerfile builds the image of docker-compose.yml from what the project has locked.
+
+No engine runs here: what is checked is that its instructions fit the project's files.
+"""
+
+import fnmatch
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from lockstep.settings import PROJECT_DIR
+
+DEPLOY = PROJECT_DIR / "deploy"
+DOCKERFILE = DEPLOY / "Dockerfile"
+
+
+def instructions() -> list[list[str]]:
+    """The Dockerfile's instructions, continued lines joined, as words."""
+    text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    lines = text.replace("\\\n", " ").splitlines()
+    return [shlex.split(line) for line in lines if line.strip()]
+
+
+def test_the_image_has_the_python_and_the_java_of_the_project() -> None:
+    wanted = tomllib.loads((PROJECT_DIR / "pyproject.toml").read_text())["project"]
+    assert wanted["requires-python"] == ">=3.11,<3.12"
+    base = next(words[1] for words in instructions() if words[0] == "FROM")
+    assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", base)
+    assert "openjdk-17-jre-headless" in {word for words in instructions() for word in words}
+
+
+def test_the_image_installs_the_locked_packages_and_jars() -> None:
+    runs = [" ".join(words[1:]) for words in instructions() if words[0] == "RUN"]
+    assert any("pip install --require-hashes -r requirements.txt" in run for run in runs)
+    assert any("python -m lockstep.jars" in run for run in runs)
+
+
+def copied() -> list[str]:
+    return [
+        source
+        for words in instructions()
+        if words[0] == "COPY" and not words[1].startswith("--from")
+        for source in words[1:-1]
+    ]
+
+
+def test_what_the_image_copies_exists_and_is_not_hidden_from_the_build() -> None:
+    lines = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    shown = [rule[1:] for rule in rules if rule.startswith("!")]
+    assert rules[0] == "*"
+    for source in copied():
+        assert (PROJECT_DIR / source).exists(), source
+        assert any(source == top or source.startswith(f"{top}/") for top in shown), source
+    for secret in (".env", ".lockstep", ".git"):
+        assert not any(fnmatch.fnmatch(secret, top) for top in shown)
+
+
+def test_the_image_holds_what_airflow_and_the_jobs_need_beside_the_library() -> None:
+    assert {"include", "dags", "jobs", "plugins", "pyproject.toml"} <= set(copied())
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    users = [words[1] for words in instructions() if words[0] == "USER"]
+    assert users[-1:] == ["lockstep"]
+
+
+def test_the_stage_of_the_jars_has_all_that_it_imports(tmp_path: Path) -> None:
+    begin = next(at for at, words in enumerate(instructions()) if words[-2:] == ["AS", "jars"])
+    for words in instructions()[begin + 1 :]:
+        if words[0] == "FROM":
+            break
+        for source in words[1:-1] if words[0] == "COPY" else ():
+            (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / source).symlink_to(PROJECT_DIR / source)
+    library = tmp_path / "include"
+    program = f"import sys; sys.path.insert(0, {str(library)!r}); import lockstep.jars.__main__; "
+    program += "print(lockstep.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(library))
