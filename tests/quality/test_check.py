@@ -189,6 +189,17 @@ def test_report_names_the_orders_and_the_counts(hourly_table):
     assert max(map(len, report.table().splitlines())) <= 100
 
 
+def test_report_names_an_order_without_a_key(hourly_table):
+    window = hourly_table.window(11)
+    hourly_table.commit(window, with_price(4, None)(with_one_id_null(hourly_table.orders(window))))
+    priceless = hourly_table.orders(window)[4]["order_id"]
+
+    report = check_window(hourly_table.settings, window)
+
+    examples = {check.name: check.examples for check in report.checks if check.examples}
+    assert examples == {"order_id present": ("null",), "prices present": (str(priceless),)}
+
+
 def test_faultless_window_passes_and_is_in_the_docs(hourly_table):
     window = hourly_table.window(11)
     hourly_table.commit(window, hourly_table.orders(window))

@@ -7,6 +7,7 @@ pages. One process at a time uses it. Great Expectations is imported only when a
 
 import fcntl
 import logging
+import math
 import os
 import time
 import warnings
@@ -229,8 +230,12 @@ def _observed(result: "ExpectationValidationResult", noun: str) -> str:
 
 def _examples(result: "ExpectationValidationResult", labels: "pd.Series") -> tuple[str, ...]:
     places = result.result.get("partial_unexpected_index_list") or []
-    shown = [
-        f"{label:.0f}" if isinstance(label, float) else str(label)
-        for label in labels.iloc[places[:_EXAMPLES_SHOWN]]
-    ]
-    return (*shown, "…") if len(places) > _EXAMPLES_SHOWN else tuple(shown)
+    shown = tuple(_label(label) for label in labels.iloc[places[:_EXAMPLES_SHOWN]])
+    return (*shown, "…") if len(places) > _EXAMPLES_SHOWN else shown
+
+
+def _label(label: object) -> str:
+    """One null makes pandas turn a whole column of ids into floats."""
+    if isinstance(label, float):
+        return "null" if math.isnan(label) else f"{label:.0f}"
+    return str(label)

@@ -46,7 +46,7 @@ SELECT
     coalesce(pizzas_of_order.unknown_pizzas, 0) AS unknown_pizzas,
     coalesce(pizzas_of_order.missing_prices, 0) AS missing_prices,
     arrow_cast(candidates.client_name, 'Dictionary(Int32, Utf8)') AS client_name,
-    arrow_cast(candidates.table_name, 'Dictionary(Int32, Utf8)') AS table_name,
+    arrow_cast(candidates.table_name, 'Dictionary(Int32, Utf8)') AS table_name, -- noqa: RF04
     arrow_cast(coalesce(candidates.run_id, 'none'), 'Dictionary(Int32, Utf8)') AS run_id
 FROM candidates
 LEFT JOIN pizzas_of_order ON candidates.order_id IS NOT DISTINCT FROM pizzas_of_order.order_id
