@@ -48,7 +48,7 @@ def loaded(tmp_path_factory):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert process.returncode == 0, process.stderr[-2000:]
