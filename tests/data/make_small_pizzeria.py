@@ -28,7 +28,7 @@ SIZES = {"s": "0.00", "m": "2.15", "l": "4.35"}
 
 
 def main() -> None:
-    rng = random.Random(SEED)  # noqa: S311
+    rng = random.Random(SEED)
     prices = {
         f"{type_}_{size}": Decimal(row[3]) + Decimal(extra)
         for type_, row in TYPES.items()
