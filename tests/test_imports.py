@@ -33,7 +33,7 @@ ALLOWED = {
     "sinks": FOUNDATION | {"cdc"},
     "batch": FOUNDATION | {"jars", "cdc", "enrich", "sinks", "sources", "spark"},
     "quality": FOUNDATION | {"cdc", "sources"},
-    "shop": FOUNDATION,
+    "shop": FOUNDATION | {"cdc", "sources"},
     "stack": FOUNDATION | {"jars"},
     "bench": FOUNDATION | {"batch", "cdc", "shop", "sources", "spark", "stack"},
     "demo": FOUNDATION | {"airflow_ops", "shop", "sources", "stack"},

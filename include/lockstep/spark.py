@@ -4,18 +4,15 @@
 platform's correctness or measured speed rests on are here, each with its reason.
 """
 
-import logging
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from lockstep.jars import classpath
-from lockstep.settings import Settings
+from lockstep.settings import PROJECT_DIR, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-logger = logging.getLogger(__name__)
 
 _CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -29,6 +26,7 @@ _CONF = {
     # The progress bar garbles task logs.
     "spark.ui.showConsoleProgress": "false",
 }
+LOG_CONFIGURATION = PROJECT_DIR / "include" / "spark" / "log4j2.properties"
 _LOCAL_CONF = {
     # The driver listens on loopback only, and serves no web page.
     "spark.driver.host": "127.0.0.1",
@@ -44,7 +42,10 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     conf = dict(_CONF)
     if settings.spark_master.startswith("local"):
         conf |= _LOCAL_CONF
-    return conf | {"spark.driver.memory": settings.spark_driver_memory}
+    return conf | {
+        "spark.driver.memory": settings.spark_driver_memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}",
+    }
 
 
 def spark_session(settings: Settings, app_name: str) -> "SparkSession":
@@ -62,6 +63,4 @@ def spark_session(settings: Settings, app_name: str) -> "SparkSession":
         builder = builder.master(settings.spark_master).config("spark.jars", jars)
     for key, value in spark_conf(settings).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("WARN")
-    return session
+    return builder.getOrCreate()

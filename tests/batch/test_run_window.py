@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import psycopg
 import pytest
-from lockstep.batch.commits import RunCommit
 from lockstep.batch.run import run_window
 from lockstep.cdc.cuts import exported_snapshot
+from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from lockstep.contracts import CAPTURED_TABLES, Role
 from lockstep.settings import Settings
-from lockstep.shop.connection import connect
 from lockstep.shop.pizza_place import PizzaPlace, read_pizza_place
+from lockstep.sources.postgres import connect
 from psycopg.sql import SQL, Identifier
 
 SMALL = Path(__file__).parents[1] / "data" / "small_pizzeria"

@@ -11,7 +11,6 @@ import pytest
 from lockstep.contracts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
-from lockstep.shop.connection import connect
 from lockstep.shop.executor import execute, ids_of
 from lockstep.shop.generator import GenerateReport, generate
 from lockstep.shop.loader import load
@@ -19,6 +18,7 @@ from lockstep.shop.opening import open_shop
 from lockstep.shop.operations import Hold, Kind, SetPrice, Transaction
 from lockstep.shop.pizza_place import PizzaPlace
 from lockstep.shop.plan import plan
+from lockstep.sources.postgres import connect
 
 pytestmark = pytest.mark.services
 
@@ -83,7 +83,7 @@ def test_last_outbox_row_is_the_views_state_unless_a_dimension_changed_later(
 
 
 def test_every_kind_happens_and_the_counts_are_the_plans(shop: Settings) -> None:
-    with connect(shop) as connection:
+    with connect(shop, Role.SHOP) as connection:
         opened = open_shop(connection)
     report = an_evening(shop)
     planned = list(
@@ -156,7 +156,7 @@ def test_many_writers_surface_no_deadlock(shop: Settings) -> None:
 
 
 def test_a_deadlock_is_retried_and_counted(shop: Settings, owner: psycopg.Connection) -> None:
-    with connect(shop) as connection:
+    with connect(shop, Role.SHOP) as connection:
         ids = ids_of(open_shop(connection))
     prices = Decimal("11.11"), Decimal("22.22")
 
@@ -164,7 +164,7 @@ def test_a_deadlock_is_retried_and_counted(shop: Settings, owner: psycopg.Connec
         first, second = number, 1 - number
         steps = (SetPrice(first, prices[number]), Hold(0.5), SetPrice(second, prices[number]))
         transaction = Transaction(number, Kind.CHANGE_PRICE, 0.0, steps, frozenset())
-        with connect(shop) as connection:
+        with connect(shop, Role.SHOP) as connection:
             return execute(connection, transaction, ids, threading.Event())
 
     with ThreadPoolExecutor(2) as writers:

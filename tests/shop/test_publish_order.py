@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from lockstep.contracts import Role
 from lockstep.settings import Settings
-from lockstep.shop.connection import connect
+from lockstep.sources.postgres import connect
 from psycopg import errors
 
 pytestmark = pytest.mark.services
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.services
 @pytest.fixture
 def cashier(shop: Settings) -> Iterator[psycopg.Connection]:
     """The shop with order 1 of pizzas 2, 1, 2 by client 1; the connection that will change it."""
-    with connect(shop) as connection:
+    with connect(shop, Role.SHOP) as connection:
         connection.execute("INSERT INTO pizzas VALUES (1, 'Aurora', 8.5), (2, 'Bosco', 9)")
         connection.execute("INSERT INTO clients VALUES (1, 'Ada')")
         connection.execute("INSERT INTO tables VALUES (1, 'Window')")
@@ -29,7 +29,7 @@ def cashier(shop: Settings) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def other(shop: Settings) -> Iterator[psycopg.Connection]:
-    with connect(shop) as connection:
+    with connect(shop, Role.SHOP) as connection:
         yield connection
 
 

@@ -12,7 +12,7 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
-from lockstep.contracts import DATA_DOCS_URL
+from lockstep.contracts import DATA_DOCS_URL, HOURLY_DAG_ID
 from lockstep.settings import Settings
 
 INDEX = "index.html"
@@ -74,7 +74,7 @@ def _notice(status: HTTPStatus, title: str, text: str) -> HTMLResponse:
 NOTICE_STYLE = "font: 16px sans-serif; max-width: 40em; margin: 4em auto; line-height: 1.5"
 NOTHING_YET = (
     "<p>The hourly run checks each window after it has written it, and its results appear here. "
-    "Start the DAG <code>orders_enriched_hourly</code>, or backfill it, and come back.</p>"
+    f"Start the DAG <code>{HOURLY_DAG_ID}</code>, or backfill it, and come back.</p>"
 )
 NO_SUCH_PAGE = (
     "<p>This page was not built, or has been removed since. "

@@ -10,10 +10,10 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.batch.commits import RunCommit
 from lockstep.batch.rows import from_tables, from_view, with_cut
 from lockstep.batch.spark_errors import spark_failures
 from lockstep.cdc.cuts import ExportedSnapshot, exported_snapshot, mark_cut
+from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
 from lockstep.settings import Settings
 from lockstep.sinks.delta_window import replace_window

@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-
-import psycopg
+from typing import TYPE_CHECKING
 
 from lockstep.contracts import CUT_MESSAGE_PREFIX
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,11 @@ class ExportedSnapshot:
     name: str
     snapshot: str
     taken_at: datetime
-    connection: psycopg.Connection
+    connection: "psycopg.Connection"
 
 
 @contextmanager
-def exported_snapshot(connection: psycopg.Connection) -> Iterator[ExportedSnapshot]:
+def exported_snapshot(connection: "psycopg.Connection") -> Iterator[ExportedSnapshot]:
     """Open a read-only repeatable-read transaction and export its snapshot until the block ends."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -58,7 +60,7 @@ def exported_snapshot(connection: psycopg.Connection) -> Iterator[ExportedSnapsh
         yield ExportedSnapshot(*row, connection)
 
 
-def mark_cut(connection: psycopg.Connection, exported: ExportedSnapshot, run_id: str) -> Cut:
+def mark_cut(connection: "psycopg.Connection", exported: ExportedSnapshot, run_id: str) -> Cut:
     """Emit the marker message in a transaction of its own and return the whole cut.
 
     `connection` must not be the exporting one: the marker has to commit after the snapshot.

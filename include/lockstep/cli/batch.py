@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from lockstep.batch.command import enrich_window
 from lockstep.contracts import ReadMode
 
 app = typer.Typer(no_args_is_help=True)
@@ -25,4 +24,6 @@ def run(start: Start, end: End, read: Read = ReadMode.VIEW) -> None:
 
     Times without a zone are UTC. Running it again replaces the same rows.
     """
+    from lockstep.batch.command import enrich_window
+
     enrich_window(start, end, read)

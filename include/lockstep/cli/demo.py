@@ -90,11 +90,12 @@ def _hours_table(delivered: "Delivered") -> Table:
 
 def _next_steps(console: Console, settings: Settings) -> None:
     console.print("\n[bold]Where to look next[/]")
+    table = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
     lines = {
         "Airflow": f"{settings.airflow_url}/dags/{contracts.HOURLY_DAG_ID}",
         "sign in": f"user admin, password: grep AIRFLOW_UI {settings.secrets_path}",
         "quality reports": f"{settings.airflow_url} (menu: Data Docs)",
-        "the rows": '.venv/bin/lockstep sql "SELECT * FROM orders_enriched_batch LIMIT 5"',
+        "the rows": f'.venv/bin/lockstep sql "SELECT * FROM {table} LIMIT 5"',
         "what runs": ".venv/bin/lockstep status",
         "stop everything": "make down",
     }

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from lockstep import contracts
+from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import CheckStatus, Window
 from lockstep.quality import data_docs, frames, gx_store, runs
 from lockstep.quality.gx_store import Suite
@@ -40,14 +41,14 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
         rows = 0
         if worst(checks) is not CheckStatus.FAIL:
             # Step 3: the rows, against what the run recorded.
-            frame = frames.rows_frame(table, window, run.run_id)
+            frame = frames.rows_frame(table, window, run.cut.run_id)
             rows = len(frame)
             checks += recording.validate(ROW_SUITE, frame, _facts(run))
         # Step 4: the pages, and the index of checked windows.
         pages = recording.build_pages()
         report = QualityReport(
             window=window,
-            run_id=run.run_id,
+            run_id=run.cut.run_id,
             rows=rows,
             checks=checks,
             data_docs=store.folder / "data_docs",
@@ -58,13 +59,13 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
     return report
 
 
-def _facts(run: runs.RunOfWindow) -> dict[str, object]:
+def _facts(run: RunCommit) -> dict[str, object]:
     """What the suite calls $orders_at_cut and the like."""
     return {
         "orders_at_cut": run.orders_at_cut,
         "window": str(run.window),
         "window_start": run.window.start,
         "window_end": run.window.end,
-        "run_id": run.run_id,
-        "run_ids": [run.run_id],
+        "run_id": run.cut.run_id,
+        "run_ids": [run.cut.run_id],
     }

@@ -5,11 +5,9 @@ the database counted there at its cut. Other commits (maintenance, somebody's ha
 Never reads rows.
 """
 
-import json
-from dataclasses import dataclass
-
 from deltalake import DeltaTable
 
+from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import Window
 from lockstep.errors import WindowError, WindowNotWrittenError
 
@@ -17,16 +15,7 @@ _RECENT_COMMITS = 100
 """Looked at before the whole history: the run under check is nearly always the last commit."""
 
 
-@dataclass(frozen=True)
-class RunOfWindow:
-    """What the checks need of what a run recorded in its commit."""
-
-    run_id: str
-    window: Window
-    orders_at_cut: int
-
-
-def run_of(table: DeltaTable, window: Window) -> RunOfWindow:
+def run_of(table: DeltaTable, window: Window) -> RunCommit:
     """The run that last replaced exactly this window.
 
     Raises WindowNotWrittenError when there is none, or when a later run wrote over a part of the
@@ -40,7 +29,7 @@ def run_of(table: DeltaTable, window: Window) -> RunOfWindow:
             if run.window == window:
                 return run
             raise WindowNotWrittenError(
-                f"the window {window} was last written by the run {run.run_id} of "
+                f"the window {window} was last written by the run {run.cut.run_id} of "
                 f"{run.window}: check that window, or run {window} again"
             )
     raise WindowNotWrittenError(
@@ -49,14 +38,9 @@ def run_of(table: DeltaTable, window: Window) -> RunOfWindow:
     )
 
 
-def _run_in(commit: dict) -> RunOfWindow | None:
+def _run_in(commit: dict) -> RunCommit | None:
     try:
-        recorded = json.loads(commit["userMetadata"])
-        return RunOfWindow(
-            run_id=str(recorded["run_id"]),
-            window=Window.parse(recorded["window"]["start"], recorded["window"]["end"]),
-            orders_at_cut=int(recorded["orders_at_cut"]),
-        )
+        return RunCommit.from_json(commit["userMetadata"])
     except (KeyError, TypeError, ValueError, WindowError):
         return None
 

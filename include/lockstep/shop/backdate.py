@@ -11,14 +11,15 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 
+from lockstep.contracts import CLIENTS, ORDERS, TABLE_ASSIGNMENT, Role
 from lockstep.settings import Settings
 from lockstep.shop.books import MAX_PIZZAS
-from lockstep.shop.connection import connect, database_errors
 from lockstep.shop.existing import Existing
 from lockstep.shop.opening import open_shop
 from lockstep.shop.order_inserts import insert_orders
 from lockstep.shop.pizza_place import PlacedOrder
 from lockstep.shop.seating import Client, DiningTable, SeatedOrder, seat_orders
+from lockstep.sources.postgres import connect
 
 HOUR = timedelta(hours=1)
 # Shares of orders with one to six pizzas; 2.3 on average, as in a year of a real restaurant.
@@ -49,7 +50,7 @@ def place_orders_at(settings: Settings, times: Sequence[datetime], seed: int) ->
     next ones, so that calling it twice places the orders twice. Opens the shop if it has no menu.
     Raises PostgresUnavailableError.
     """
-    with connect(settings) as connection, database_errors(settings):
+    with connect(settings, Role.SHOP) as connection:
         menu = open_shop(connection).pizza_ids
         seated = seat_orders(_orders(sorted(times), menu, seed), seed)
         tables = _tables(connection, seated)
@@ -86,9 +87,9 @@ def _renumbered(
     tables: dict[str, DiningTable],
 ) -> list[SeatedOrder]:
     """The same orders under ids taken from the database's sequences."""
-    client_ids = _next_ids(connection, "clients", [e.assignment.client.id for e in seated])
-    assignment_ids = _next_ids(connection, "table_assignment", [e.assignment.id for e in seated])
-    order_ids = _next_ids(connection, "orders", [e.order.id for e in seated])
+    client_ids = _next_ids(connection, CLIENTS, [e.assignment.client.id for e in seated])
+    assignment_ids = _next_ids(connection, TABLE_ASSIGNMENT, [e.assignment.id for e in seated])
+    order_ids = _next_ids(connection, ORDERS, [e.order.id for e in seated])
     return [
         replace(
             entry,

@@ -12,7 +12,7 @@ from psycopg.sql import SQL, Identifier
 from lockstep.contracts import DATABASE, ENRICHMENT_TABLES, Role
 from lockstep.errors import InputDataError
 from lockstep.settings import PROJECT_DIR, Settings
-from lockstep.shop.connection import connect, database_errors
+from lockstep.sources.postgres import connect
 
 FILL_SQL = PROJECT_DIR / "include" / "postgres" / "fill_pizzeria.sql"
 START = datetime(2024, 1, 1, tzinfo=UTC)  # any day does; benchmarks agree on one
@@ -42,10 +42,7 @@ def fill(
             f"cannot fill {orders} orders into {hours} hours; give 1 to {ORDERS_MAX} orders "
             "and one hour or more"
         )
-    with (
-        connect(settings, Role.OWNER, database) as connection,
-        database_errors(settings, Role.OWNER, database),
-    ):
+    with connect(settings, Role.OWNER, database) as connection:
         _require_empty(connection, database)
         with connection.transaction():
             # Bound on the client, for the file holds several statements.

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from lockstep.contracts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
-from lockstep.shop.connection import connect, database_errors
 from lockstep.shop.executor import Ids, execute, ids_of
 from lockstep.shop.opening import open_shop
 from lockstep.shop.operations import Kind, Transaction
 from lockstep.shop.plan import plan
+from lockstep.sources.postgres import connect
 
 # How long a transaction waits for the ones it builds on: longer than a long one is held, and than
 # any wait that a healthy database makes a writer wait.
@@ -53,7 +53,7 @@ def generate(
 
     Raises PostgresUnavailableError when a connection is lost; what was open is then rolled back.
     """
-    with connect(settings) as connection, database_errors(settings):
+    with connect(settings, Role.SHOP) as connection:
         shop = open_shop(connection)
     planned = plan(
         seed=seed,
@@ -121,7 +121,7 @@ class _Evening:
     def _write(self, waiting: queue.SimpleQueue) -> None:
         """One writer's thread: its own connection, transaction after transaction."""
         try:
-            with connect(self._settings, Role.SHOP) as connection, database_errors(self._settings):
+            with connect(self._settings, Role.SHOP) as connection:
                 while (transaction := waiting.get()) is not None and not self._stop.is_set():
                     self._wait_for(transaction)
                     if self._stop.is_set():

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import psycopg
 
+from lockstep.contracts import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES, Role
 from lockstep.errors import InputDataError
 from lockstep.settings import Settings
-from lockstep.shop.connection import connect, database_errors
 from lockstep.shop.existing import Existing, check_consistent, read_existing
 from lockstep.shop.order_inserts import insert_orders
 from lockstep.shop.pizza_place import MenuPizza, PizzaPlace
 from lockstep.shop.seating import SeatedOrder, seat_orders
 from lockstep.shop.totals import Totals, totals_of
+from lockstep.sources.postgres import connect
 
 # A killed load's server process lives on for a moment, and commits what it had received.
 LOCK_WAIT_SECONDS = 30
@@ -64,7 +65,7 @@ def load(
     ids, and PostgresUnavailableError.
     """
     seated = seat_orders(data.orders)
-    with connect(settings) as connection, database_errors(settings), _only_load(connection):
+    with connect(settings, Role.SHOP) as connection, _only_load(connection):
         existing = read_existing(connection)
         check_consistent(data, seated, existing)
         missing = [entry for entry in seated if entry.order.id not in existing.orders]
@@ -102,11 +103,11 @@ def _move_sequences(
 ) -> None:
     """Reserve the files' ids before the first row, so that orders generated meanwhile differ."""
     last_ids = {
-        "pizzas": len(data.menu),
-        "tables": max(entry.assignment.table.id for entry in seated),
-        "clients": max(entry.assignment.client.id for entry in seated),
-        "table_assignment": max(entry.assignment.id for entry in seated),
-        "orders": max(entry.order.id for entry in seated),
+        PIZZAS: len(data.menu),
+        TABLES: max(entry.assignment.table.id for entry in seated),
+        CLIENTS: max(entry.assignment.client.id for entry in seated),
+        TABLE_ASSIGNMENT: max(entry.assignment.id for entry in seated),
+        ORDERS: max(entry.order.id for entry in seated),
     }
     for table, last_id in last_ids.items():
         connection.execute(_MOVE_SEQUENCE, {"table": table, "id": last_id})
