@@ -1,6 +1,7 @@
 """From a change in PostgreSQL to the change topic, through crashes of everything on the way."""
 
 import base64
+import time
 from collections.abc import Callable
 
 import httpx
@@ -10,6 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from lockstep import contracts
 from lockstep.contracts import Role
+from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import connector, control
 from lockstep.stack.service import State
@@ -178,6 +180,29 @@ def test_a_connector_that_is_gone_is_named_and_registered_again(
     control.up(change_capture, ["connect"])
     order_id = place_order(change_capture, "Berta")
     change_topic.until(is_message_of(order_id))
+
+
+def test_a_connector_that_may_no_longer_replicate_is_named_with_the_remedy(
+    change_capture: Settings, change_topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "SNAPSHOT_SECONDS_MAX", 2.0)
+    url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}/restart?includeTasks=true"
+    with psycopg.connect(**change_capture.connection(Role.ADMIN), autocommit=True) as admin:
+        admin.execute(f"ALTER ROLE {Role.CDC} NOREPLICATION")
+        try:
+            assert httpx.post(url, timeout=30).is_success
+            deadline = time.monotonic() + 30
+            while states(change_capture)["connect"] is not State.DEGRADED:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            with pytest.raises(ServiceError, match=f"ALTER ROLE {Role.CDC} REPLICATION"):
+                control.up(change_capture, ["connect"])
+        finally:
+            admin.execute(f"ALTER ROLE {Role.CDC} REPLICATION")
+    control.up(change_capture, ["connect"])
+    order_id = place_order(change_capture, "Carla")
+    change_topic.until(is_message_of(order_id))
+    assert states(change_capture)["connect"] is State.RUNNING
 
 
 def test_no_password_is_in_rest_answers_topics_logs_or_command_lines(

@@ -25,8 +25,10 @@ HARD_PASSWORD = "p@ss/w:rd%?# ü"
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Complete, with passwords that need quoting wherever it can be forgotten."""
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The defaults, with passwords that need quoting wherever it can be forgotten."""
+    for field in Settings.model_fields:
+        monkeypatch.delenv(f"LOCKSTEP_{field.upper()}", raising=False)
     complete = with_secrets(Settings(home=tmp_path / "home"))
     hard = {
         name: SecretStr(HARD_PASSWORD)

@@ -51,6 +51,13 @@ def test_a_missing_password_is_added_and_the_others_stay(settings: Settings) -> 
     assert Settings.load() == second
 
 
+def test_a_file_written_by_hand_is_closed_to_others(settings: Settings) -> None:
+    with_secrets(settings)
+    settings.secrets_path.chmod(0o644)
+    with_secrets(Settings.load())
+    assert mode(settings.secrets_path) == 0o600
+
+
 def test_a_password_from_the_environment_is_not_stored(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

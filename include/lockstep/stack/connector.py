@@ -31,6 +31,7 @@ TEMPLATE = PROJECT_DIR / "include" / "connectors" / f"{contracts.CONNECTOR}.json
 PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
 REST_SECONDS_MAX = 30.0  # Connect answers a registration after validating it against the database
 RUNNING_SECONDS_MAX = 60.0
+SNAPSHOT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.2
 NOT_FOUND, CONFLICT = 404, 409
 TRACE_CHARACTERS_MAX = 600
@@ -85,14 +86,31 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
         _send(settings, "POST", "restart?includeTasks=true&onlyFailed=true")
     _wait_until_running(settings)
     _wait_until_it_writes(settings)
+    if not _comes_to_read_its_slot(settings):
+        preflight.check(settings, first=False)
 
 
 def trouble(settings: Settings) -> str | None:
-    """None when the connector and its task run, else their states and why they failed."""
+    """None when the connector runs and reads its slot, else what Connect and the database say.
+
+    Connect says RUNNING of a connector that fails to reach the database and tries again for ever.
+    """
     try:
-        status = _get(settings, "status")
+        if (not_running := _not_running(settings)) is not None:
+            return not_running
+        if preflight.slot_is_read(settings):
+            return None
     except ServiceError as error:
         return str(error)
+    return (
+        f"connector {contracts.CONNECTOR} does not read its slot: it takes its snapshot, or fails "
+        "and tries again (`lockstep logs connect`)"
+    )
+
+
+def _not_running(settings: Settings) -> str | None:
+    """None when Connect says that the connector and its task run, else their states and why."""
+    status = _get(settings, "status")
     if status is None:
         return f"connector {contracts.CONNECTOR} is not registered; `lockstep up` does it"
     parts = [status["connector"], *status["tasks"]]
@@ -112,7 +130,7 @@ def _states(settings: Settings) -> set[str]:
 
 def _wait_until_running(settings: Settings) -> None:
     deadline = time.monotonic() + RUNNING_SECONDS_MAX
-    while (problem := trouble(settings)) is not None:
+    while (problem := _not_running(settings)) is not None:
         if "FAILED" in _states(settings) or time.monotonic() > deadline:
             raise ServiceError(f"{problem}\n`lockstep logs connect` tells more")
         time.sleep(POLL_SECONDS)
@@ -130,6 +148,16 @@ def _wait_until_it_writes(settings: Settings) -> None:
                 "tells more"
             )
         time.sleep(POLL_SECONDS)
+
+
+def _comes_to_read_its_slot(settings: Settings) -> bool:
+    """Wait for the end of a snapshot; a large one is not waited for and no failure."""
+    deadline = time.monotonic() + SNAPSHOT_SECONDS_MAX
+    while not preflight.slot_is_read(settings):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 def _get(settings: Settings, what: str) -> dict | None:

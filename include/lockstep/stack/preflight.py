@@ -63,6 +63,11 @@ def check(settings: Settings, *, first: bool) -> None:
         raise ServiceError("change data capture cannot start:\n- " + "\n- ".join(found))
 
 
+def slot_is_read(settings: Settings) -> bool:
+    """Whether somebody reads the slot now; nobody does during a snapshot. Raises ServiceError."""
+    return _ask(settings).slot_active
+
+
 def _ask(settings: Settings) -> DatabaseFacts:
     try:
         with psycopg.connect(**settings.connection(Role.CDC)) as connection:
@@ -75,7 +80,7 @@ def _ask(settings: Settings) -> DatabaseFacts:
                 },
             ).fetchone()
     except psycopg.OperationalError as error:
-        raise ServiceError(f"{Role.CDC} cannot reach the database: {error}") from error
+        raise ServiceError(f"{Role.CDC} cannot reach the database: {error}".strip()) from error
     return DatabaseFacts(*row)
 
 
