@@ -1,4 +1,4 @@
-"""The passwords of docker-compose.yml: what deploy/env.example asks for, deploy/make_env.sh makes."""
+"""Passwords of docker-compose.yml: env.example asks for them, make_env.sh makes them."""
 
 import re
 import shutil

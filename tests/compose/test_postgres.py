@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 from lockstep.contracts import Role
 from lockstep.settings import PROJECT_DIR, Settings
-from lockstep.stack import postgres
+from lockstep.stack import postgres, postgres_files
 
 POSTGRES_CONF = PROJECT_DIR / "deploy" / "postgres" / "postgresql.conf"
 
@@ -54,7 +54,7 @@ def test_the_administrator_is_the_role_that_prepares_the_databases() -> None:
 
 
 def test_postgres_is_initialized_as_in_the_embedded_stack() -> None:
-    embedded = postgres._initdb_options(Path("data"), Path("password"))
+    embedded = postgres_files._initdb_options(Path("data"), Path("password"))
     by_the_image = ("--pgdata", "--username", "--pwfile")
     wanted = {option for option in embedded if not option.startswith(by_the_image)}
     assert set(service()["environment"]["POSTGRES_INITDB_ARGS"].split()) == wanted
