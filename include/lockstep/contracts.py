@@ -58,11 +58,14 @@ ORDERS_ENRICHED_BATCH_COLUMNS = {
     "table_name": "string",
     "pizzas": "array<struct<pizza:string,price:decimal(10,2)>>",
     "order_date": "date",
+    "order_hour": "int",
     "run_id": "string",
     "cut_snapshot": "string",
     "cut_lsn": "bigint",
 }
-"""Name and Delta type of each column; partitioned by order_date. Times are UTC."""
+"""Name and Delta type of each column. Times are UTC."""
+ORDERS_ENRICHED_BATCH_PARTITIONS = ("order_date", "order_hour")
+"""The UTC day of order_time, and its hour in it: an hourly window is one partition."""
 LAKEHOUSE_TABLES = (ORDERS_ENRICHED_BATCH,)
 """Every table by name, for a lakehouse whose folders cannot be listed (an object store)."""
 

@@ -41,8 +41,8 @@ class Settings(BaseSettings):
 
     spark_master: str = "local[2]"
     spark_driver_memory: str = "1g"
-    batch_slice_rows: int = Field(default=50_000, gt=0)
-    """Rows of orders one JDBC partition reads at the most (an instant is never split)."""
+    batch_slice_rows: int = Field(default=250_000, gt=0)
+    """Orders one JDBC partition reads at the most; each plans its joins anew, so few large ones."""
     min_free_bytes: int = Field(default=200 * 1024**2, ge=0)
     """Free room below which a run refuses to start writing to a local lakehouse."""
     wal_keep_bytes: int = Field(default=4 * 1024**3, gt=0)

@@ -23,6 +23,7 @@ SCHEMA = pa.schema(
         "table_name": pa.string(),
         "pizzas": pa.list_(PIZZA),
         "order_date": pa.date32(),
+        "order_hour": pa.int32(),
         "run_id": pa.string(),
         "cut_snapshot": pa.string(),
         "cut_lsn": pa.int64(),
@@ -55,6 +56,7 @@ class HourlyTable:
                 "table_name": f"Table {place}",
                 "pizzas": [hawaiian] * (1 + place % 2),
                 "order_date": window.start.date(),
+                "order_hour": (window.start + timedelta(minutes=place)).hour,
                 "run_id": self.run_id(window),
                 "cut_snapshot": "800:800:",
                 "cut_lsn": 4242,
@@ -97,7 +99,7 @@ class HourlyTable:
             self.uri,
             pa.Table.from_pylist(rows, schema),
             mode="append",
-            partition_by=["order_date"],
+            partition_by=list(contracts.ORDERS_ENRICHED_BATCH_PARTITIONS),
             commit_properties=CommitProperties(custom_metadata=metadata),
         )
 

@@ -50,6 +50,7 @@ def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
         "table_name",
         "pizzas",
         F.to_date("order_time").alias("order_date"),
+        F.hour("order_time").alias("order_hour"),
         F.lit(cut.run_id).alias("run_id"),
         F.lit(cut.snapshot).alias("cut_snapshot"),
         F.lit(cut.marker_lsn).cast("bigint").alias("cut_lsn"),

@@ -95,7 +95,7 @@ def _next_steps(console: Console, settings: Settings) -> None:
         "Airflow": f"{settings.airflow_url}/dags/{contracts.HOURLY_DAG_ID}",
         "sign in": f"user admin, password: grep AIRFLOW_UI {settings.secrets_path}",
         "quality reports": f"{settings.airflow_url} (menu: Data Docs)",
-        "the rows": f'.venv/bin/lockstep sql "SELECT * FROM {table} LIMIT 5"',
+        "the rows": f'.venv/bin/lockstep sql "SELECT * FROM {table} LIMIT 5"',  # noqa: S608
         "what runs": ".venv/bin/lockstep status",
         "stop everything": "make down",
     }

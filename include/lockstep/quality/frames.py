@@ -40,7 +40,7 @@ def columns_frame(table: DeltaTable) -> "pd.DataFrame":
     found = {field.name: _type_text(field.type) for field in table.schema().fields}
     declared = dict(contracts.ORDERS_ENRICHED_BATCH_COLUMNS)
     found["partitioned by"] = ", ".join(table.metadata().partition_columns)
-    declared["partitioned by"] = "order_date"
+    declared["partitioned by"] = ", ".join(contracts.ORDERS_ENRICHED_BATCH_PARTITIONS)
     columns = [*declared, *(name for name in found if name not in declared)]
     return pd.DataFrame(
         {

@@ -85,11 +85,11 @@ ROW_CHECKS = (
         "{window}",
     ),
     Check(
-        "order_date is its day",
+        "partition is its hour",
         FAIL,
         _IN_SET,
         {"column": "is_in_its_partition", "value_set": [True]},
-        "the UTC date of order_time",
+        "the UTC date and hour of order_time",
     ),
     Check(
         "one run wrote it",

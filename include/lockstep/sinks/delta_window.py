@@ -1,21 +1,26 @@
-"""Replaces one window of a Delta table in a single commit."""
+"""Replaces one window of a Delta table in a single commit.
 
-from datetime import timedelta
+The table is partitioned by date and hour, so a window of whole hours is replaced by its partitions'
+names alone: Delta neither opens nor rewrites a file, and replacing costs what writing does.
+"""
+
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import Window
+from lockstep.contracts import ORDERS_ENRICHED_BATCH_PARTITIONS, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-PARTITION_COLUMN = "order_date"
+_DATE, _HOUR = ORDERS_ENRICHED_BATCH_PARTITIONS
+HOUR = timedelta(hours=1)
 
 
 def replace_window(rows: "DataFrame", table_uri: str, window: Window, commit_metadata: str) -> None:
     """Make `rows` the table's only rows of the window, and leave every other row as it is.
 
-    rows: with order_time (all inside the window, or Delta refuses them) and order_date. The table
-        is created, partitioned by order_date, when it is not there.
+    rows: with order_time (all inside the window, or Delta refuses them), order_date and
+        order_hour, by which the table is partitioned. It is created when it is not there.
     commit_metadata: goes into the commit's userMetadata, as it is.
 
     One atomic commit: a process killed at any moment leaves the table as it was. Writing the same
@@ -24,19 +29,30 @@ def replace_window(rows: "DataFrame", table_uri: str, window: Window, commit_met
     (
         rows.write.format("delta")
         .mode("overwrite")
-        .partitionBy(PARTITION_COLUMN)
-        .option("replaceWhere", _inside(window))
+        .partitionBy(*ORDERS_ENRICHED_BATCH_PARTITIONS)
+        .option("replaceWhere", inside(window))
         .option("userMetadata", commit_metadata)
         .save(table_uri)
     )
 
 
-def _inside(window: Window) -> str:
-    # The dates let Delta find the files by their folders, without opening any.
-    last_instant = window.end - timedelta(microseconds=1)
+def inside(window: Window) -> str:
+    """The condition for a row of the window; on partition columns alone for whole hours."""
+    first = _hour_of(window.start)
+    last = _hour_of(window.end - timedelta(microseconds=1))
+    partitions = (
+        f"({_DATE} > DATE '{first:%Y-%m-%d}' "
+        f"OR {_DATE} = DATE '{first:%Y-%m-%d}' AND {_HOUR} >= {first.hour}) "
+        f"AND ({_DATE} < DATE '{last:%Y-%m-%d}' "
+        f"OR {_DATE} = DATE '{last:%Y-%m-%d}' AND {_HOUR} <= {last.hour})"
+    )
+    if (first, last + HOUR) == (window.start, window.end):
+        return partitions
     return (
-        f"{PARTITION_COLUMN} >= DATE '{window.start:%Y-%m-%d}' "
-        f"AND {PARTITION_COLUMN} <= DATE '{last_instant:%Y-%m-%d}' "
-        f"AND order_time >= TIMESTAMP '{window.start.isoformat()}' "
+        f"{partitions} AND order_time >= TIMESTAMP '{window.start.isoformat()}' "
         f"AND order_time < TIMESTAMP '{window.end.isoformat()}'"
     )
+
+
+def _hour_of(instant: datetime) -> datetime:
+    return instant.replace(minute=0, second=0, microsecond=0)

@@ -1,5 +1,5 @@
 -- What the quality checks look at: a row of scalars for each order of a window, and for each row
--- its run wrote outside of it, among the partitions
+-- its run wrote outside of it, among the days
 -- from first_date to last_date. Run by delta-rs (DataFusion).
 WITH candidates AS (
     SELECT *
@@ -41,7 +41,10 @@ SELECT
     candidates.order_time,
     pizzas_of_order.lowest_price,
     pizzas_of_order.highest_price,
-    candidates.order_date = cast(candidates.order_time AS DATE) AS is_in_its_partition,
+    (
+        candidates.order_date = cast(candidates.order_time AS DATE)
+        AND candidates.order_hour = date_part('hour', candidates.order_time)
+    ) AS is_in_its_partition,
     coalesce(pizzas_of_order.pizza_count, 0) AS pizza_count,
     coalesce(pizzas_of_order.unknown_pizzas, 0) AS unknown_pizzas,
     coalesce(pizzas_of_order.missing_prices, 0) AS missing_prices,
