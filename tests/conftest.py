@@ -8,12 +8,17 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from lockstep.settings import Settings
+from lockstep.shop.loader import load
+from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.spark import spark_session
 from lockstep.stack import control, postgres_files
+
+from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,3 +93,12 @@ def spark() -> "Iterator[SparkSession]":
     session = spark_session(Settings.load(), "lockstep tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def pizzeria(postgres: Settings, tmp_path: Path) -> Iterator[Settings]:
+    """The small data set loaded, and a lakehouse of the test's own, still empty."""
+    empty_pizzeria(postgres)
+    load(postgres, read_pizza_place(SMALL_PIZZERIA))
+    yield postgres.model_copy(update={"lakehouse": str(tmp_path / "lakehouse")})
+    empty_pizzeria(postgres)

@@ -23,7 +23,7 @@ from lockstep.sinks.local_lakehouse import sole_writer
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
-from tests.batch.conftest import rows_of
+from tests.hourly_table import rows_of
 
 pytestmark = pytest.mark.services
 

@@ -16,7 +16,7 @@ from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
 from lockstep.sources.window_slices import slice_window
 from pyspark.sql import SparkSession
 
-from tests.batch.conftest import DAYS, EXPECTED, TOTALS, Found, found, rows_of, version_of
+from tests.hourly_table import DAYS, EXPECTED, TOTALS, Found, found, rows_of, version_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 

@@ -51,7 +51,11 @@ def test_no_page_loads_anything_from_the_internet(checked):
 
 def test_page_of_another_schema_is_the_columns_own(hourly_table):
     window = hourly_table.window(11)
-    hourly_table.commit(window, [], schema=hourly_table.schema.remove(hourly_table.schema.get_field_index("cut_lsn")))
+    hourly_table.commit(
+        window,
+        [],
+        schema=hourly_table.schema.remove(hourly_table.schema.get_field_index("cut_lsn")),
+    )
     report = check_window(hourly_table.settings, window)
     assert "cut_lsn" in page_of(report)
     assert "(absent)" in page_of(report)

@@ -56,7 +56,7 @@ def demo() -> None:
     console.print(_hours_table(delivered))
     waited = delivered.delays.delay_minutes
     console.print(
-        f"  An order waited {waited.min():.0f} to {waited.max():.0f} minutes for its hourly run, "
+        f"  An order waited {waited.min():.1f} to {waited.max():.1f} minutes for its hourly run, "
         f"{waited.median():.0f} at the median:\n  [bold]{delivered.chart}[/]",
         soft_wrap=True,
     )
@@ -70,8 +70,9 @@ def _title(console: Console, number: int, text: str) -> None:
 
 def _hours_table(delivered: "Delivered") -> Table:
     table = Table(title=None, pad_edge=True)
-    for name in ("hour (UTC)", "orders", "pizzas", "revenue", "run", "took", "orders waited"):
-        table.add_column(name, justify="left" if name in ("hour (UTC)", "run") else "right")
+    for name in ("hour (UTC)", "orders", "pizzas", "revenue", "run", "took", "waited"):
+        justify = "left" if name in ("hour (UTC)", "run") else "right"
+        table.add_column(name, justify=justify, no_wrap=True)
     for hour in delivered.hours:
         start = hour.window.start
         run = delivered.runs[start]

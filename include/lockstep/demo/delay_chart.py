@@ -31,7 +31,7 @@ def save_delay_chart(delays: "pd.DataFrame", path: Path) -> None:
             width=WIDTH,
             height=HEIGHT,
             title=alt.Title(
-                f"An order waits {low:.0f} to {high:.0f} minutes for its hourly run",
+                f"An order waits {low:.1f} to {high:.1f} minutes for its hourly run",
                 subtitle=f"{len(delays):,} orders; delivered = end of the hour + 5 minutes + "
                 "the run's measured time",
                 anchor="start",

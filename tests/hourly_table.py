@@ -1,22 +1,18 @@
-"""A pizzeria with known orders in the test's PostgreSQL, and ways to look at the hourly table."""
+"""The data sets with known totals, and ways to look at the hourly table without Spark."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
-import pytest
 from lockstep.contracts import CAPTURED_TABLES, ORDERS_ENRICHED_BATCH, Role, Window
 from lockstep.settings import Settings
-from lockstep.shop.loader import load
-from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.sources.delta import open_table, run_query
 from psycopg import sql
 
-SMALL_PIZZERIA = Path(__file__).parents[1] / "data" / "small_pizzeria"
+SMALL_PIZZERIA = Path(__file__).parent / "data" / "small_pizzeria"
 TOTALS = json.loads((SMALL_PIZZERIA / "totals.json").read_text(encoding="utf-8"))
 DAYS = Window(datetime(2024, 2, 1, tzinfo=UTC), datetime(2024, 4, 1, tzinfo=UTC))
 
@@ -36,15 +32,6 @@ def empty_pizzeria(settings: Settings) -> None:
     with psycopg.connect(**settings.connection(Role.OWNER)) as connection:
         tables = sql.SQL(", ").join(map(sql.Identifier, CAPTURED_TABLES))
         connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(tables))
-
-
-@pytest.fixture
-def pizzeria(postgres: Settings, tmp_path: Path) -> Iterator[Settings]:
-    """The small data set loaded, and a lakehouse of the test's own, still empty."""
-    empty_pizzeria(postgres)
-    load(postgres, read_pizza_place(SMALL_PIZZERIA))
-    yield postgres.model_copy(update={"lakehouse": str(tmp_path / "lakehouse")})
-    empty_pizzeria(postgres)
 
 
 def found(settings: Settings, where: str = "true") -> Found:

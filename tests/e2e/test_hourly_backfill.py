@@ -1,0 +1,59 @@
+"""Airflow's backfill, hour by hour, gives the same rows as one run over the day."""
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from lockstep.batch.run import run_window
+from lockstep.contracts import HOURLY_DAG_ID, ReadMode, Window
+from lockstep.demo.airflow_client import AirflowClient, signed_in
+from lockstep.settings import Settings
+from lockstep.shop.loader import load
+from lockstep.shop.pizza_place import read_pizza_place
+from pyspark.sql import SparkSession
+
+from tests.hourly_table import SMALL_PIZZERIA, TOTALS, empty_pizzeria, rows_of
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.services]
+
+DAY = Window.parse("2024-02-28", "2024-02-29")
+HOURS = [
+    Window(DAY.start + timedelta(hours=n), DAY.start + timedelta(hours=n + 1)) for n in range(24)
+]
+DAG_SECONDS_MAX, BACKFILL_SECONDS_MAX = 120, 1500
+
+
+def wait_for_the_dag(airflow: AirflowClient) -> None:
+    deadline = time.monotonic() + DAG_SECONDS_MAX
+    while not airflow.knows(HOURLY_DAG_ID):
+        assert time.monotonic() < deadline, "Airflow has not read the DAG"
+        time.sleep(1)
+
+
+def states_at_the_end(airflow: AirflowClient) -> list[str]:
+    deadline = time.monotonic() + BACKFILL_SECONDS_MAX
+    while True:
+        states = [run.state for run in airflow.runs(HOURLY_DAG_ID, HOURS[0], HOURS[-1])]
+        if len(states) == len(HOURS) and set(states) <= {"success", "failed"}:
+            return states
+        assert time.monotonic() < deadline, f"after {BACKFILL_SECONDS_MAX} s: {states}"
+        time.sleep(2)
+
+
+def test_24_hours_backfilled_equal_one_run_over_the_day(
+    spark: SparkSession, airflow_stack: Settings, tmp_path: Path
+) -> None:
+    empty_pizzeria(airflow_stack)
+    load(airflow_stack, read_pizza_place(SMALL_PIZZERIA))
+    with signed_in(airflow_stack) as airflow:
+        wait_for_the_dag(airflow)
+        airflow.backfill(HOURLY_DAG_ID, HOURS[0], HOURS[-1])
+        assert states_at_the_end(airflow) == ["success"] * 24
+    at_once = airflow_stack.model_copy(update={"lakehouse": str(tmp_path / "lakehouse")})
+    run_window(spark, at_once, DAY, ReadMode.TABLES)
+    backfilled = [row for row in rows_of(airflow_stack) if row["order_date"] == DAY.start.date()]
+    assert backfilled == rows_of(at_once)
+    hours = [hour for hour in TOTALS["by_hour"] if hour.startswith("2024-02-28")]
+    assert len(backfilled) == sum(TOTALS["by_hour"][hour]["orders"] for hour in hours)
+    assert (airflow_stack.home / "quality" / "data_docs" / "index.html").exists()
