@@ -78,7 +78,7 @@ def _hours_table(delivered: "Delivered") -> Table:
         run = delivered.runs[start]
         waited = delivered.delays[delivered.delays.hour == start].delay_minutes
         table.add_row(
-            f"{start:%Y-%m-%d %H:%M}",
+            f"{start:%m-%d %H:%M}",
             f"{hour.orders:,}",
             f"{hour.pizzas:,}",
             f"{hour.revenue:,.2f}",
