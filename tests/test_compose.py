@@ -253,7 +253,7 @@ def test_a_class_that_spark_does_not_have_is_noticed() -> None:
 def test_the_main_class_of_a_jvm_service_is_in_its_locked_jars(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container.kafka, "_format_once", lambda *_: None)
+    monkeypatch.setattr(container.kafka, "format_once", lambda *_: None)
     settings = Settings(home=tmp_path, cdc_password="a-password")
     try:
         jars.classpath(settings, name)

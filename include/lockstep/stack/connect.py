@@ -41,7 +41,7 @@ class Connect:
         configuration = folder / "worker.properties"
         write_private(configuration, properties(worker_properties(settings)))
         write_private(folder / "log4j2.properties", LOGGING)
-        _write_connector_secrets(settings)
+        write_connector_secrets(settings)
         return Launch(
             command=java_command(
                 settings,
@@ -105,7 +105,7 @@ def _secrets_file(settings: Settings) -> Path:
     return settings.home / "connect" / "secrets.properties"
 
 
-def _write_connector_secrets(settings: Settings) -> None:
+def write_connector_secrets(settings: Settings) -> None:
     """The one password that connectors may refer to; anyone who reaches the REST port can."""
     text = properties({CDC_PASSWORD_KEY: settings.password(Role.CDC)})
     write_private(_secrets_file(settings), text)

@@ -73,7 +73,7 @@ def _kafka(settings: Settings) -> Launch:
     folder = make_private_folder(settings.home / "kafka")
     configuration = folder / "server.properties"
     write_private(configuration, properties(kafka.server_properties(settings)))
-    kafka._format_once(settings, configuration)
+    kafka.format_once(settings, configuration)
     return _jvm(settings, "kafka", "kafka.Kafka", configuration)
 
 
@@ -81,7 +81,7 @@ def _connect(settings: Settings) -> Launch:
     folder = make_private_folder(settings.home / "connect")
     configuration = folder / "worker.properties"
     write_private(configuration, properties(connect.worker_properties(settings)))
-    connect._write_connector_secrets(settings)
+    connect.write_connector_secrets(settings)
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
     return _jvm(settings, "connect", main, configuration)
 

@@ -47,7 +47,7 @@ class Kafka:
         configuration = folder / "server.properties"
         write_private(configuration, properties(server_properties(settings)))
         write_private(folder / "log4j2.properties", LOGGING)
-        _format_once(settings, configuration)
+        format_once(settings, configuration)
         return Launch(
             command=java_command(
                 settings, "kafka", "kafka.Kafka", str(configuration), heap_mb=HEAP_MB
@@ -104,7 +104,7 @@ def _data_folder(settings: Settings) -> Path:
     return settings.home / "kafka" / "data"
 
 
-def _format_once(settings: Settings, configuration: Path) -> None:
+def format_once(settings: Settings, configuration: Path) -> None:
     """Give an empty data folder its cluster id. Raises ServiceError."""
     if (_data_folder(settings) / "meta.properties").exists():
         return
