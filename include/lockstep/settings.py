@@ -22,7 +22,9 @@ SECRETS_FILE = "secrets.env"
 class Settings(BaseSettings):
     """Addresses, folders, sizes and passwords. Defaults are the embedded stack's, on loopback."""
 
-    model_config = SettingsConfigDict(env_prefix="LOCKSTEP_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="LOCKSTEP_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
 
     home: Path = PROJECT_DIR / ".lockstep"
     jars_dir: Path = PROJECT_DIR / ".jars"
@@ -63,7 +65,11 @@ class Settings(BaseSettings):
         for name in ("home", "jars_dir"):
             if values.get(name):
                 values[name] = Path(values[name]).expanduser().absolute()
-        return values
+        lakehouse = str(values.get("lakehouse") or "")
+        lakehouse = lakehouse.removeprefix("file://").removeprefix("file:")
+        if lakehouse and "://" not in lakehouse:
+            lakehouse = str(Path(lakehouse).expanduser().absolute())
+        return {**values, "lakehouse": lakehouse}
 
     @classmethod
     def load(cls) -> Self:

@@ -48,6 +48,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     return {
         **_CONF,
         **local,
+        # Nothing is kept there; without a setting Spark makes a folder wherever it is started.
+        "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.extraJavaOptions": java_options,
     }

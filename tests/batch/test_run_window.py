@@ -1,15 +1,16 @@
 """The hourly run: exact totals in both read modes, one window replaced, one snapshot read."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import psycopg
 import pytest
 from lockstep.batch.run import run_window
-from lockstep.cdc.cuts import exported_snapshot
+from lockstep.cdc.cuts import Cut, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
 from lockstep.settings import Settings
+from lockstep.sinks.delta_window import replace_window
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
 from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
@@ -24,7 +25,7 @@ HOUR = Window.parse("2024-02-28T12:00Z", "2024-02-28T13:00Z")
 
 
 @pytest.mark.parametrize("mode", ReadMode)
-def test_a_year_at_once_gives_the_data_sets_totals(
+def test_all_days_at_once_give_the_data_sets_totals(
     spark: SparkSession, pizzeria: Settings, mode: ReadMode
 ) -> None:
     run_window(spark, pizzeria, DAYS, mode)
@@ -141,13 +142,57 @@ def test_every_partition_reads_the_same_snapshot(spark: SparkSession, pizzeria: 
     assert "Nobody" not in {row.client_name for row in read}
 
 
-def test_the_marker_comes_after_what_the_snapshot_sees(
-    spark: SparkSession, pizzeria: Settings
+def test_tables_are_read_under_the_same_snapshot(spark: SparkSession, pizzeria: Settings) -> None:
+    with (
+        connect(pizzeria, Role.BATCH_READER) as exporting,
+        connect(pizzeria, Role.SHOP) as shop,
+        exported_snapshot(exporting) as exported,
+    ):
+        tables = SnapshotReader(spark, pizzeria, exported).tables(DAYS, [DAYS])
+        orders = tables["orders"].collect()
+        shop.execute("UPDATE clients SET name = 'Nobody'")
+        clients = tables["clients"].collect()
+    assert len(orders) == EXPECTED.orders
+    assert "Nobody" not in {client.name for client in clients}
+
+
+def test_the_snapshot_comes_before_the_marker(
+    spark: SparkSession, pizzeria: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with psycopg.connect(**pizzeria.connection(Role.SHOP), autocommit=True) as shop:
-        shop.execute("UPDATE clients SET name = name || '!' WHERE id = 1")
-        (before,) = shop.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()
-        cut = run_window(spark, pizzeria, HOUR, ReadMode.VIEW).commit.cut
-        (after,) = shop.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()
-    assert before < cut.marker_lsn <= after
-    assert cut.taken_at > datetime(2024, 1, 1, tzinfo=UTC)
+    """An order committed between the two is not in the table, and lies before the marker."""
+    before_marker = []
+
+    def order_then_mark(*arguments: object, **options: object) -> Cut:
+        with connect(pizzeria, Role.SHOP) as shop:
+            shop.execute(
+                "INSERT INTO orders (table_assignment_id, order_time, pizzas) "
+                "VALUES (1, %s, '{1}')",
+                (HOUR.start,),
+            )
+            before_marker.extend(
+                shop.execute("SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint").fetchone()
+            )
+        return mark_cut(*arguments, **options)
+
+    monkeypatch.setattr("lockstep.batch.run.mark_cut", order_then_mark)
+    run = run_window(spark, pizzeria, HOUR, ReadMode.VIEW)
+    hour = TOTALS["by_hour"]["2024-02-28T12:00:00Z"]
+    assert found(pizzeria).orders == run.commit.orders_at_cut == hour["orders"]
+    assert before_marker[0] <= run.commit.cut.marker_lsn
+
+
+@pytest.mark.parametrize("mode", ReadMode)
+def test_a_session_lost_after_the_commit_is_no_failure(
+    spark: SparkSession, pizzeria: Settings, monkeypatch: pytest.MonkeyPatch, mode: ReadMode
+) -> None:
+    def replace_then_lose_sessions(*arguments: object) -> None:
+        replace_window(*arguments)
+        with connect(pizzeria, Role.ADMIN) as admin:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s",
+                (str(Role.BATCH_READER),),
+            )
+
+    monkeypatch.setattr("lockstep.batch.run.replace_window", replace_then_lose_sessions)
+    run = run_window(spark, pizzeria, HOUR, mode)
+    assert found(pizzeria).orders == run.commit.orders_at_cut > 0

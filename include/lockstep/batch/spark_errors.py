@@ -3,23 +3,31 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lockstep.errors import LakehouseError, LockstepError, PostgresUnavailableError
+import psycopg
+
+from lockstep.errors import (
+    ConfigurationError,
+    LakehouseError,
+    LockstepError,
+    PostgresUnavailableError,
+)
 from lockstep.settings import Settings
 
 _NO_ROOM = ("No space left on device", "Disk quota exceeded", "File too large")
 _NO_RIGHTS = ("Read-only file system", "Permission denied", "Mkdirs failed")
 _NO_DATABASE = "org.postgresql.util.PSQLException"
+_NO_MEMORY = "java.lang.OutOfMemoryError"
 
 
 @contextmanager
 def spark_failures(settings: Settings) -> Iterator[None]:
-    """Raise LakehouseError or PostgresUnavailableError for a Spark job that one of them failed.
+    """Raise the LockstepError for a Spark job that database, disk or memory failed.
 
     Anything else keeps its own exception: it is a defect, and its traceback is wanted.
     """
     try:
         yield
-    except LockstepError:
+    except (LockstepError, psycopg.Error):
         raise
     except Exception as error:
         reason = _reason(settings, str(error))
@@ -29,11 +37,18 @@ def spark_failures(settings: Settings) -> Iterator[None]:
 
 
 def _reason(settings: Settings, text: str) -> LockstepError | None:
+    if _NO_DATABASE in text:
+        message = text.split(_NO_DATABASE, 1)[1].lstrip(": ").partition("\n")[0]
+        return PostgresUnavailableError(
+            f"PostgreSQL at {settings.postgres_host}:{settings.postgres_port} failed while the "
+            f"window was read: {message}; the table is as it was: see `lockstep status`, then "
+            "run again"
+        )
     for known in _NO_ROOM:
         if known in text:
             return LakehouseError(
-                f"the lakehouse {settings.lakehouse_uri} is full ({known}); the table is as it "
-                "was: make room, then run again"
+                f"the lakehouse {settings.lakehouse_uri}, or Spark's local folder, is full "
+                f"({known}); the table is as it was: make room, then run again"
             )
     for known in _NO_RIGHTS:
         if known in text:
@@ -41,11 +56,9 @@ def _reason(settings: Settings, text: str) -> LockstepError | None:
                 f"the lakehouse {settings.lakehouse_uri} cannot be written ({known}); the table "
                 "is as it was: give this user the rights, then run again"
             )
-    if _NO_DATABASE in text:
-        message = text.split(_NO_DATABASE, 1)[1].lstrip(": ").splitlines()[0]
-        return PostgresUnavailableError(
-            f"PostgreSQL at {settings.postgres_host}:{settings.postgres_port} failed while the "
-            f"window was read: {message}; the table is as it was: see `lockstep status`, then "
-            "run again"
+    if _NO_MEMORY in text:
+        return ConfigurationError(
+            f"the run needs more memory than {settings.spark_driver_memory}; the table is as it "
+            "was: raise LOCKSTEP_SPARK_DRIVER_MEMORY, or run a shorter window"
         )
     return None

@@ -63,11 +63,13 @@ def measure(
         spark = spark_session(settings, "lockstep bench batch")
         measured.session_seconds = time.monotonic() - began
         bench = _Rounds(spark, settings, start, measured, peak)
-        measured.cold_hour_seconds = bench.timed(lambda: bench.enrich(bench.hour(23)))
-        for number in range(rounds + 1):
-            told("warming up" if number == 0 else f"round {number} of {rounds}")
-            bench.round(number, counted=number > 0)
-        spark.stop()
+        try:
+            measured.cold_hour_seconds = bench.timed(lambda: bench.enrich(bench.hour(23)))
+            for number in range(rounds + 1):
+                told("warming up" if number == 0 else f"round {number} of {rounds}")
+                bench.round(number, counted=number > 0)
+        finally:
+            spark.stop()
     return measured
 
 

@@ -26,6 +26,8 @@ def filled_database(settings: Settings, orders: int) -> Iterator[Settings]:
         update={
             "home": settings.home / f"bench-{orders}",
             "lakehouse": "",
+            "postgres_host": "127.0.0.1",
+            "spark_master": "local[2]",
             "postgres_port": _free_port(),
         }
     )

@@ -12,7 +12,7 @@ snapshot's own list of transactions.
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -51,13 +51,24 @@ class ExportedSnapshot:
 
 @contextmanager
 def exported_snapshot(connection: "psycopg.Connection") -> Iterator[ExportedSnapshot]:
-    """Open a read-only repeatable-read transaction and export its snapshot until the block ends."""
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    """Open a read-only repeatable-read transaction and export its snapshot until the block ends.
+
+    The connection is in autocommit. The transaction only reads, so that a connection lost by the
+    time the block ends takes nothing along, and is no error any more.
+    """
+    import psycopg
+
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        # Spark may read for longer than the server lets a transaction rest.
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         row = connection.execute(
             "SELECT pg_export_snapshot(), pg_current_snapshot()::text, clock_timestamp()"
         ).fetchone()
         yield ExportedSnapshot(*row, connection)
+    finally:
+        with suppress(psycopg.OperationalError):
+            connection.execute("ROLLBACK")
 
 
 def mark_cut(connection: "psycopg.Connection", exported: ExportedSnapshot, run_id: str) -> Cut:

@@ -24,6 +24,7 @@ class RunCommit:
     cut: Cut
 
     def as_json(self) -> str:
+        """The text for the commit's userMetadata; from_json reads it back."""
         return json.dumps(
             {
                 "run_id": self.cut.run_id,
@@ -43,7 +44,7 @@ class RunCommit:
 
     @classmethod
     def from_json(cls, text: str) -> "RunCommit":
-        """Raises ValueError or KeyError when the text is not a run's."""
+        """Raises KeyError, TypeError, ValueError or WindowError when the text is not a run's."""
         fields = json.loads(text)
         cut = fields["cut"]
         return cls(

@@ -19,8 +19,8 @@ def _group() -> None:
     """Keep `batch` a sub-command: typer would flatten a group of one."""
 
 
-@app.command()
-def batch(
+@app.command("batch")
+def bench_batch(
     orders: Annotated[
         int, typer.Option(min=24, help="Orders of the day that is read.")
     ] = 1_000_000,

@@ -38,8 +38,8 @@ def demo() -> None:
 
     windows = story.past_windows(datetime.now(UTC))
     _title(console, 2, f"Orders of the hours {windows[0].start:%H:%M} to {windows[-1].end:%H:%M}")
-    since = datetime.now(UTC)
     orders = story.place_orders(settings, windows)
+    since = datetime.now(UTC)
     console.print(f"  {orders:,} orders placed, each a transaction with outbox row and message")
 
     _title(console, 3, "Airflow")

@@ -63,7 +63,8 @@ def past_windows(as_of: datetime, hours: int = HOURS) -> list[Window]:
 def place_orders(settings: Settings, windows: list[Window]) -> int:
     """Put orders into the windows, each with outbox row and message; returns their number.
 
-    Before Airflow is up, for its scheduler runs the latest window at once.
+    To be called before Airflow is up where that is possible: its scheduler runs the latest window
+    at once.
     """
     return backdate_orders(
         settings,
@@ -85,6 +86,7 @@ def backfill(
     """
     with signed_in(settings) as airflow:
         _await_dag(airflow)
+        _await_idle(airflow, windows)
         airflow.backfill(HOURLY_DAG_ID, windows[0], windows[-1])
         return _await_runs(airflow, windows, since, told)
 
@@ -107,6 +109,21 @@ def _await_dag(airflow: AirflowClient) -> None:
             raise ServiceError(
                 f"Airflow has not read the DAG {HOURLY_DAG_ID} after {DAG_SECONDS_MAX} s; "
                 "see `lockstep logs airflow-dag-processor`"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _await_idle(airflow: AirflowClient, windows: list[Window]) -> None:
+    """Wait for the scheduler's own run of a window: a backfill passes over unfinished runs."""
+    deadline = time.monotonic() + RUNS_SECONDS_MAX
+    while any(
+        run.state not in FINAL_STATES
+        for run in airflow.runs(HOURLY_DAG_ID, windows[0], windows[-1])
+    ):
+        if time.monotonic() > deadline:
+            raise ServiceError(
+                f"a run of the hours asked for is unfinished after {RUNS_SECONDS_MAX} s; look at "
+                f"the DAG {HOURLY_DAG_ID} in Airflow"
             )
         time.sleep(POLL_SECONDS)
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from lockstep.errors import LakehouseError, WriterBusyError
 from lockstep.settings import Settings
@@ -32,10 +33,7 @@ def sole_writer(settings: Settings, table: str) -> Iterator[None]:
     if folder is None:
         yield
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the table, not in it: a new, still empty table folder is no Delta table.
-    lock_path = folder.with_name(f".{folder.name}.writer.lock")
-    with lock_path.open("a+", encoding="utf-8") as lock_file:
+    with _lock_file(folder) as lock_file:
         try:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -73,7 +71,18 @@ def require_writable(settings: Settings) -> None:
         )
 
 
+def _lock_file(folder: Path) -> TextIO:
+    # Beside the table, not in it: a new, still empty table folder is no Delta table.
+    path = folder.with_name(f".{folder.name}.writer.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise LakehouseError(
+            f"the writer's lock {path} cannot be opened ({error.strerror}); give this user the "
+            "rights to the folder and the file"
+        ) from error
+
+
 def _local_folder(uri: str) -> Path | None:
-    if uri.startswith("file:"):
-        uri = uri.removeprefix("file:").removeprefix("//")
     return None if "://" in uri else Path(uri)

@@ -4,7 +4,7 @@ Connections are in autocommit: whoever needs a transaction says where it begins 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import psycopg
 from psycopg import errors
@@ -24,11 +24,13 @@ def connect(
     """
     with (
         database_errors(settings, role, database),
-        psycopg.connect(
-            **settings.connection(role, database),
-            autocommit=True,
-            application_name=application_name,
-            options="-c timezone=UTC",
+        closing(
+            psycopg.connect(
+                **settings.connection(role, database),
+                autocommit=True,
+                application_name=application_name,
+                options="-c timezone=UTC",
+            )
         ) as connection,
     ):
         yield connection
