@@ -7,13 +7,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from lockstep.contracts import CAPTURED_TABLES, Role
+from lockstep.contracts import Role
 from lockstep.settings import Settings
 from lockstep.shop.pizza_place import PizzaPlace, read_pizza_place
 from lockstep.sources.postgres import connect
-from psycopg.sql import SQL, Identifier
 
-SMALL = Path(__file__).parents[1] / "data" / "small_pizzeria"
+from tests.hourly_table import SMALL_PIZZERIA as SMALL
+from tests.hourly_table import empty_pizzeria
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +37,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def shop(postgres: Settings) -> Settings:
     """PostgreSQL with the pizzeria's tables empty and their sequences at 1."""
-    tables = SQL(", ").join(map(Identifier, CAPTURED_TABLES))
-    with connect(postgres, Role.OWNER) as connection:
-        connection.execute(SQL("TRUNCATE {} RESTART IDENTITY").format(tables))
+    empty_pizzeria(postgres)
     return postgres
 
 

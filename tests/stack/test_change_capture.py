@@ -16,7 +16,21 @@ from lockstep.settings import Settings
 from lockstep.stack import connector, control
 from lockstep.stack.service import State
 
+from tests.hourly_table import empty_pizzeria
+
 pytestmark = pytest.mark.services
+
+FRESH_ID = 1_000_000
+"""Beyond the ids of any test before: the topic keeps what those did."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _ids_never_seen_before(change_capture: Settings) -> None:
+    """Whatever other tests left in the shared database, the orders here have ids of their own."""
+    empty_pizzeria(change_capture)
+    with psycopg.connect(**change_capture.connection(Role.OWNER)) as owner:
+        for table in contracts.CAPTURED_TABLES:
+            owner.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, FRESH_ID])
 
 
 def place_order(settings: Settings, client: str) -> int:
