@@ -35,21 +35,31 @@ ALLOWED = {
     "quality": FOUNDATION | {"cdc", "sources"},
     "shop": FOUNDATION | {"cdc", "sources"},
     "stack": FOUNDATION | {"jars"},
-    "bench": FOUNDATION | {"batch", "cdc", "shop", "sources", "spark", "stack"},
+    "supervise": FOUNDATION | {"stack"},
+    "observe": FOUNDATION | {"sinks", "sources", "supervise"},
+    "streams": FOUNDATION
+    | {"cdc", "enrich", "jars", "observe", "sinks", "sources", "spark", "stack", "supervise"},
+    "soak": FOUNDATION | {"cdc", "shop", "sources", "stack", "streams", "supervise"},
+    "bench": FOUNDATION
+    | {"batch", "cdc", "shop", "sources", "spark", "stack", "streams", "supervise"},
     "demo": FOUNDATION | {"airflow_ops", "shop", "sources", "stack"},
-    "cli": FOUNDATION | {"batch", "bench", "demo", "jars", "quality", "shop", "sources", "stack"},
-    "airflow_ops": FOUNDATION | {"jars", "quality", "spark"},
+    "cli": FOUNDATION
+    | {
+        *("batch", "bench", "demo", "jars", "observe", "quality", "shop", "soak", "sources"),
+        *("stack", "streams", "supervise"),
+    },
+    "airflow_ops": FOUNDATION | {"jars", "quality", "spark", "supervise"},
     "airflow_ui": FOUNDATION | {"quality"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
-    "jobs": FOUNDATION | {"batch", "quality", "spark"},
+    "jobs": FOUNDATION | {"batch", "quality", "spark", "streams"},
 }
 """Room: the rooms it may import. A new room is declared here, where its place can be seen."""
 
 ONLY_IN = {
     "airflow": {"airflow_ops", "airflow_ui", "dags", "plugins"},
     "great_expectations": {"quality"},
-    "pyspark": {"spark", "enrich", "sources", "sinks", "batch", "quality", "bench"},
+    "pyspark": {"spark", "enrich", "sources", "sinks", "streams", "batch", "quality", "bench"},
     "delta": {"spark", "sinks"},
     "confluent_kafka": {"sources", "stack", "bench"},
 }

@@ -66,7 +66,60 @@ ORDERS_ENRICHED_BATCH_COLUMNS = {
 """Name and Delta type of each column. Times are UTC."""
 ORDERS_ENRICHED_BATCH_PARTITIONS = ("order_date", "order_hour")
 """The UTC day of order_time, and its hour in it: an hourly window is one partition."""
-LAKEHOUSE_TABLES = (ORDERS_ENRICHED_BATCH,)
+
+
+class StreamMode(StrEnum):
+    """The five ways a stream produces the enriched orders, each with a change log of its own."""
+
+    LOOKUP = "lookup"
+    OUTBOX = "outbox"
+    MESSAGE = "message"
+    TEMPORAL = "temporal"
+    TRANSACTION = "transaction"
+
+
+HISTORY = "history"
+"""The query that keeps the dimensions' history while the temporal mode, which does, is not run."""
+
+
+def change_log_table(mode: StreamMode) -> str:
+    """The Delta table of a mode's change log."""
+    return f"{PIPELINE}/orders_enriched_{mode}"
+
+
+CHANGE_LOG_COLUMNS = {
+    "order_id": "bigint",
+    "order_time": "timestamp",
+    "client_name": "string",
+    "table_name": "string",
+    "pizzas": "array<struct<pizza:string,price:decimal(10,2)>>",
+    "op": "string",
+    "tx_id": "bigint",
+    "commit_lsn": "bigint",
+    "is_raced": "boolean",
+    "committed_at": "timestamp",
+    "captured_at": "timestamp",
+    "seen_at": "timestamp",
+    "written_at": "timestamp",
+    "commit_date": "date",
+}
+"""Name and Delta type of each column: one row for each order and transaction.
+
+op is c, u or d; a delete has nulls from order_time to pizzas. tx_id has 64 bits and is null in rows
+of the initial snapshot, whose commit_lsn is 0. Only the look-up marks rows as raced. committed_at is
+the database's clock, captured_at Debezium's, seen_at and written_at the driver's.
+"""
+DIMENSION_CHANGES = f"{PIPELINE}/dimension_changes"
+DIMENSION_TABLES = (TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
+QUARANTINED_RECORDS = f"{PIPELINE}/quarantined_records"
+STREAM_METRICS = f"{PIPELINE}/stream_metrics"
+LAKEHOUSE_TABLES = (
+    ORDERS_ENRICHED_BATCH,
+    *(change_log_table(mode) for mode in StreamMode),
+    DIMENSION_CHANGES,
+    QUARANTINED_RECORDS,
+    STREAM_METRICS,
+)
 """Every table by name, for a lakehouse whose folders cannot be listed (an object store)."""
 
 # --- Airflow --------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The long checks: crashes, seeds, hours; resumable, with a report."""

@@ -1,0 +1,1 @@
+"""The streaming enrichment: one module to a mode, and what they share."""
