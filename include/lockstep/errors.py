@@ -59,6 +59,37 @@ class InputDataError(LockstepError):
     """A file given to a loader is missing or malformed."""
 
 
+class StreamError(LockstepError):
+    """A stream cannot start, or has stopped: the message names the cause and the remedy."""
+
+
+class PoisonedRecordError(StreamError):
+    """A record of the change topic cannot be read."""
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(
+            f"record {topic}[{partition}] at offset {offset} cannot be read: {reason}. Mend what "
+            f"wrote it, or give the record up with `lockstep stream skip {offset}`, which notes "
+            "the damage, and start the stream again"
+        )
+        self.topic, self.partition, self.offset, self.reason = topic, partition, offset, reason
+
+
+class StreamBusyError(StreamError):
+    """Another process runs the mode."""
+
+    def __init__(self, mode: str, pid: int | None) -> None:
+        super().__init__(
+            f"the stream {mode} is run by another process (pid {pid or 'unknown'}); "
+            f"`lockstep stream status {mode}` shows it, `lockstep stream stop {mode}` stops it"
+        )
+        self.mode, self.pid = mode, pid
+
+
+class SnapshotRepeatedError(StreamError):
+    """The connector took a second snapshot: what changed before it may be missing."""
+
+
 @contextmanager
 def exit_on_error() -> Iterator[None]:
     """For each main: a LockstepError becomes one line on standard error and its exit code."""

@@ -1,0 +1,292 @@
+"""Whole transactions in commit order, out of records that may come twice or out of place.
+
+The clock is the commit order of the database. A transaction is whole when its distinct changes have
+reached the counts of its END record; the frontier moves over whole transactions in the order of
+their commit LSNs, and nothing behind one that is not whole is released. What arrives again at or
+before the frontier is ignored. So delivery at least once gives results exactly once, and what has
+been released is always a prefix of the database's history.
+
+Pure: no clock, no I/O. Records are fed in the order of their offsets.
+"""
+
+import heapq
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lockstep.cdc.records import Begin, Change, End, Record, SnapshotNotice, Tombstone
+from lockstep.errors import SnapshotRepeatedError
+
+HELD_CHANGES_MAX = 50_000
+"""Changes of one transaction kept in memory (some 50 MB); a larger one is read from the topic again
+once it is whole."""
+FINISHED_REMEMBERED = 100_000
+"""Finished transactions whose late duplicates are recognised at once; others when their END is."""
+SNAPSHOT_LSN = 0
+"""Rows of the initial snapshot rank before every transaction, whose LSNs are larger."""
+_XID_SPAN = 2**32
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """Offsets of the change topic, both inclusive, in which all of a transaction's changes are."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A whole transaction, or the whole initial snapshot (tx_id None, commit_lsn 0).
+
+    changes: the wanted ones, by total_order; None when there are more than HELD_CHANGES_MAX.
+    offsets: where all of them are in the topic.
+    change_count: of all tables, wanted or not.
+    """
+
+    tx_id: int | None
+    commit_lsn: int
+    committed_us: int
+    changes: list[Change] | None
+    offsets: OffsetRange
+    change_count: int
+
+
+@dataclass(frozen=True)
+class IncompleteTransaction:
+    """A transaction that holds the frontier back: it ended, and some of its changes are missing."""
+
+    tx_id: int
+    commit_lsn: int
+    committed_us: int
+    changes_seen: int
+    changes_expected: int
+    missing: Mapping[str, int]
+
+
+@dataclass
+class _Pending:
+    """A transaction under way: what was seen of it so far."""
+
+    first_offset: int
+    last_offset: int
+    changes: list[Change] | None = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    seen_below: int = 1
+    seen_ahead: set[int] = field(default_factory=set)
+
+    def add(self, change: Change, *, keep: bool) -> None:
+        self.last_offset = max(self.last_offset, change.offset)
+        self.first_offset = min(self.first_offset, change.offset)
+        if change.tx is not None and self._is_known(change.total_order):
+            return
+        self.counts[change.table] += 1
+        if keep and self.changes is not None:
+            self.changes.append(change)
+            if len(self.changes) > HELD_CHANGES_MAX:
+                self.changes = None
+
+    def _is_known(self, total_order: int) -> bool:
+        """Note the change's number; whether it was there before. Numbers mostly come in a row."""
+        if total_order < self.seen_below or total_order in self.seen_ahead:
+            return True
+        if total_order == self.seen_below:
+            self.seen_below += 1
+            while self.seen_below in self.seen_ahead:
+                self.seen_ahead.remove(self.seen_below)
+                self.seen_below += 1
+        else:
+            self.seen_ahead.add(total_order)
+        return False
+
+    def missing(self, expected: Mapping[str, int]) -> dict[str, int]:
+        return {
+            table: count - self.counts[table]
+            for table, count in expected.items()
+            if count > self.counts[table]
+        }
+
+
+class TransactionTracker:
+    """Follows the change topic from one offset on; `feed` gives the transactions that are whole.
+
+    frontier: commit LSN of the last transaction released; None before the snapshot is complete.
+    next_offset: records below it have been dealt with and are ignored.
+    """
+
+    def __init__(
+        self,
+        *,
+        wanted: Collection[str],
+        frontier: int | None,
+        next_offset: int,
+        xid_near: int,
+        skipped: Collection[int] = (),
+    ) -> None:
+        """wanted: tables whose changes are kept, others are only counted.
+        xid_near: a 64-bit transaction id of about now; the events have its lower half only.
+        skipped: offsets of records given up by an operator; each stands for one missing change.
+        """
+        self.frontier = frontier
+        self.frontier_committed_us: int | None = None
+        self.next_offset = next_offset
+        self.changes_seen = 0
+        self._wanted = frozenset(wanted)
+        self._xid_near = xid_near
+        self._skipped = sorted(skipped)
+        self._pending: dict[int, _Pending] = {}
+        self._ended: list[tuple[int, int]] = []
+        self._ends: dict[int, End] = {}
+        self._finished: OrderedDict[int, None] = OrderedDict()
+        self._snapshot: _Pending | None = None
+        self._actions: dict[type, Callable] = {
+            Change: self._note_change,
+            Begin: self._note_begin,
+            End: self._note_end,
+            SnapshotNotice: self._note_snapshot,
+        }
+
+    def feed(self, records: Iterable[Record]) -> list[Transaction]:
+        """Take in records; returns the transactions that are whole now, in commit order."""
+        released: list[Transaction] = []
+        for record in records:
+            if record.offset < self.next_offset:
+                continue
+            self.next_offset = record.offset + 1
+            if type(record) is not Tombstone:
+                released.extend(self._actions[type(record)](record) or ())
+        return released
+
+    @property
+    def resume_offset(self) -> int:
+        """The lowest offset that is still needed to release what has not been released."""
+        firsts = [pending.first_offset for pending in self._pending.values()]
+        if self._snapshot is not None:
+            firsts.append(self._snapshot.first_offset)
+        firsts.extend(end.offset for end in self._ends.values())
+        return min(firsts, default=self.next_offset)
+
+    @property
+    def held_changes(self) -> int:
+        """Changes in memory of transactions that are not released."""
+        return sum(len(pending.changes or ()) for pending in self._pending.values())
+
+    def incomplete(self) -> list[IncompleteTransaction]:
+        """The transactions that have ended and are not released, in commit order."""
+        found = []
+        for commit_lsn, tx in sorted(self._ended):
+            end, pending = self._ends[tx], self._pending[tx]
+            found.append(
+                IncompleteTransaction(
+                    tx_id=self.widened(tx),
+                    commit_lsn=commit_lsn,
+                    committed_us=end.committed_us,
+                    changes_seen=pending.counts.total(),
+                    changes_expected=sum(end.counts.values()),
+                    missing=pending.missing(end.counts),
+                )
+            )
+        return found
+
+    def widened(self, tx: int) -> int:
+        """The 64-bit transaction id nearest to xid_near that has these lower 32 bits."""
+        candidate = self._xid_near - self._xid_near % _XID_SPAN + tx
+        if candidate - self._xid_near > _XID_SPAN // 2 and candidate >= _XID_SPAN:
+            return candidate - _XID_SPAN
+        if self._xid_near - candidate > _XID_SPAN // 2:
+            return candidate + _XID_SPAN
+        return candidate
+
+    def _note_begin(self, begin: Begin) -> None:
+        if begin.tx not in self._finished:
+            self._pending_of(begin.tx, begin.offset)
+
+    def _note_change(self, change: Change) -> list[Transaction]:
+        keep = change.table in self._wanted
+        if change.tx is None:
+            if self._snapshot is not None:
+                self._snapshot.add(change, keep=keep)
+            return []
+        self.changes_seen += 1
+        if change.tx in self._finished:
+            return []
+        self._pending_of(change.tx, change.offset).add(change, keep=keep)
+        return self._release() if change.tx in self._ends else []
+
+    def _note_end(self, end: End) -> list[Transaction]:
+        if self.frontier is not None and end.commit_lsn <= self.frontier:
+            self._pending.pop(end.tx, None)
+            self._finish(end.tx)
+        elif end.tx not in self._ends:
+            self._pending_of(end.tx, end.offset)
+            self._ends[end.tx] = end
+            heapq.heappush(self._ended, (end.commit_lsn, end.tx))
+        return self._release()
+
+    def _note_snapshot(self, notice: SnapshotNotice) -> list[Transaction]:
+        """Rows count only of a snapshot that was completed; an unfinished one is begun anew."""
+        if notice.kind == "STARTED":
+            if self.frontier is not None:
+                raise SnapshotRepeatedError(
+                    f"the connector began another snapshot at offset {notice.offset}: changes "
+                    "between its last event and that snapshot may be missing; "
+                    "`lockstep stream rebuild` makes the table anew"
+                )
+            self._snapshot = _Pending(notice.offset, notice.offset)
+        elif notice.kind == "ABORTED":
+            self._snapshot = None
+        elif notice.kind == "COMPLETED" and self._snapshot is not None:
+            snapshot, self._snapshot = self._snapshot, None
+            self.frontier = SNAPSHOT_LSN
+            return [self._released(snapshot, None, SNAPSHOT_LSN, 0), *self._release()]
+        return []
+
+    def _pending_of(self, tx: int, offset: int) -> _Pending:
+        pending = self._pending.get(tx)
+        if pending is None:
+            pending = self._pending[tx] = _Pending(offset, offset)
+        return pending
+
+    def _release(self) -> list[Transaction]:
+        """Move the frontier over the transactions that are whole, up to the first that is not."""
+        released: list[Transaction] = []
+        while self._ended and self.frontier is not None:
+            commit_lsn, tx = self._ended[0]
+            pending, end = self._pending[tx], self._ends[tx]
+            if not self._is_whole(pending, end):
+                break
+            heapq.heappop(self._ended)
+            del self._pending[tx], self._ends[tx]
+            self._finish(tx)
+            self.frontier = commit_lsn
+            released.append(self._released(pending, self.widened(tx), commit_lsn, end.committed_us))
+        return released
+
+    def _is_whole(self, pending: _Pending, end: End) -> bool:
+        missing = sum(pending.missing(end.counts).values())
+        if missing and self._skipped:
+            within = [o for o in self._skipped if pending.first_offset <= o <= end.offset]
+            return missing <= len(within)
+        return not missing
+
+    def _released(
+        self, pending: _Pending, tx_id: int | None, commit_lsn: int, committed_us: int
+    ) -> Transaction:
+        changes = pending.changes
+        if changes:
+            changes.sort(key=lambda change: change.total_order)
+            committed_us = changes[-1].committed_us
+        self.frontier_committed_us = committed_us or self.frontier_committed_us
+        return Transaction(
+            tx_id=tx_id,
+            commit_lsn=commit_lsn,
+            committed_us=committed_us,
+            changes=changes,
+            offsets=OffsetRange(pending.first_offset, pending.last_offset),
+            change_count=pending.counts.total(),
+        )
+
+    def _finish(self, tx: int) -> None:
+        self._finished[tx] = None
+        if len(self._finished) > FINISHED_REMEMBERED:
+            self._finished.popitem(last=False)

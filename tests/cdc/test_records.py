@@ -1,0 +1,148 @@
+"""Decoding one record: every shape that Debezium writes, and what is refused by name."""
+
+import base64
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from lockstep.cdc import records
+from lockstep.cdc.records import MESSAGES, decode
+from lockstep.contracts import CAPTURED_TABLES, CLIENTS, ORDERS, OUTBOX, PIZZAS
+from lockstep.errors import PoisonedRecordError
+
+ALL = frozenset({*CAPTURED_TABLES, MESSAGES})
+ORDER = {
+    "id": 1,
+    "table_assignment_id": 2,
+    "order_time": "2026-11-21T12:24:54.482530Z",
+    "pizzas": [7, 7, 3],
+}
+PAYLOAD = {
+    "op": "c",
+    "order_id": 1,
+    "order_time": "2026-11-21T12:24:54.482530Z",
+    "client_name": "Anna",
+    "table_name": None,
+    "pizzas": [{"pizza": "Verdure (S)", "price": 9.70}, {"pizza": None, "price": None}],
+}
+
+
+def change(table: str, op: str = "c", **fields: object) -> dict:
+    return {
+        "op": op,
+        "source": {"table": table, "ts_us": 17, "txId": 9, "lsn": 5},
+        "transaction": {"id": "9:5", "total_order": 3, "data_collection_order": 1},
+        "before": None,
+        "after": None,
+        "ts_us": 20,
+        **fields,
+    }
+
+
+def read(value: dict | None, offset: int = 4, wanted: frozenset[str] = ALL) -> records.Record:
+    return decode(None if value is None else json.dumps(value).encode(), offset, wanted)
+
+
+def test_an_inserted_order_has_its_row_place_and_times() -> None:
+    found = read(change(ORDERS, after=ORDER))
+    assert (found.tx, found.total_order, found.table, found.op) == (9, 3, ORDERS, "c")
+    assert (found.committed_us, found.captured_us) == (17, 20)
+    assert found.row.pizzas == [7, 7, 3]
+    assert found.row.order_time == datetime(2026, 11, 21, 12, 24, 54, 482530, UTC)
+
+
+def test_a_delete_carries_the_row_as_it_was() -> None:
+    assert read(change(ORDERS, "d", before=ORDER)).row.id == 1
+
+
+def test_a_truncate_has_no_row() -> None:
+    found = read(change(ORDERS, "t"))
+    assert (found.op, found.row) == ("t", None)
+
+
+def test_a_row_of_a_snapshot_has_no_transaction() -> None:
+    found = read(change(CLIENTS, "r", after={"id": 5, "name": "Otto"}, transaction=None))
+    assert (found.tx, found.row.name) == (None, "Otto")
+
+
+def test_a_row_nobody_wants_is_counted_but_not_read() -> None:
+    assert read(change(ORDERS, after={"id": "?"}), wanted=frozenset({OUTBOX})).row is None
+
+
+def test_an_outbox_row_is_what_it_says_of_its_order() -> None:
+    row = {"id": 8, "order_id": 1, "op": "c", "payload": json.dumps(PAYLOAD)}
+    found = read(change(OUTBOX, after=row)).row
+    assert found.order_id == 1
+    assert found.pizzas[0].price == Decimal("9.7")
+    assert found.pizzas[1].pizza is None
+
+
+def test_a_message_counts_as_its_own_table_whatever_its_prefix() -> None:
+    content = base64.b64encode(json.dumps(PAYLOAD).encode()).decode()
+    published = read(change("", "m", message={"prefix": "orders", "content": content}))
+    foreign = read(change("", "m", message={"prefix": "lockstep.cut", "content": "?"}))
+    assert (published.table, published.row.client_name) == (MESSAGES, "Anna")
+    assert (foreign.table, foreign.row) == (MESSAGES, None)
+
+
+def test_end_gives_the_commit_lsn_and_counts_with_messages_as_the_rest() -> None:
+    end = read(
+        {
+            "status": "END",
+            "id": "771:32713552",
+            "event_count": 5,
+            "data_collections": [
+                {"data_collection": "public.orders", "event_count": 2},
+                {"data_collection": "io.debezium.X$LogicalDecodingMessageId@6f", "event_count": 1},
+                {"data_collection": "io.debezium.X$LogicalDecodingMessageId@70", "event_count": 2},
+            ],
+            "ts_ms": 3,
+        }
+    )
+    assert (end.tx, end.commit_lsn, end.committed_us) == (771, 32713552, 3000)
+    assert end.counts == {ORDERS: 2, MESSAGES: 3}
+
+
+def test_other_records_are_told_apart() -> None:
+    assert read(None) == records.Tombstone(4)
+    assert read({"status": "BEGIN", "id": "7:1"}) == records.Begin(4, 7)
+    notice = {"id": "1f", "type": "COMPLETED", "aggregate_type": "Initial Snapshot"}
+    assert read(notice) == records.SnapshotNotice(4, "COMPLETED")
+
+
+def test_an_added_column_passes() -> None:
+    assert read(change(CLIENTS, after={"id": 5, "name": "Otto", "vip": True})).row.name == "Otto"
+
+
+def test_a_table_nobody_knows_is_a_change_that_counts() -> None:
+    found = read(change("suppliers", after={"id": 5}))
+    assert (found.table, found.row) == ("suppliers", None)
+    assert not records.is_known(found.table)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"{", "truncated"),
+        (b"\xff\xfe", "malformed"),
+        (b"[1]", "Expected `object`"),
+        (b"{}", "neither a change"),
+        (json.dumps(change(CLIENTS, after={"id": 5, "full_name": "Otto"})).encode(), "`name`"),
+        (json.dumps(change(ORDERS, after={**ORDER, "pizzas": "7"})).encode(), r"\$.pizzas"),
+        (
+            json.dumps(change(PIZZAS, after={"id": 1, "name": "x", "price": "nan?"})).encode(),
+            "price",
+        ),
+        (json.dumps(change(ORDERS, after=None)).encode(), "without its row"),
+        (json.dumps(change(ORDERS, "x", after=ORDER)).encode(), "operation 'x'"),
+        (json.dumps(change(ORDERS, after=ORDER, transaction=None)).encode(), "without its trans"),
+        (json.dumps(change(OUTBOX, after={"id": 1, "payload": "{"})).encode(), "orders_outbox"),
+        (json.dumps({"status": "END", "id": "x", "event_count": 1}).encode(), "transaction id"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_place_and_reason(value: bytes, reason: str) -> None:
+    with pytest.raises(PoisonedRecordError, match=reason) as refused:
+        decode(value, 1234, ALL)
+    assert refused.value.offset == 1234
+    assert "1234" in str(refused.value)

@@ -1,0 +1,207 @@
+"""The tracker: whole transactions, in commit order, once, whatever comes twice or out of place."""
+
+import random
+
+import pytest
+from lockstep.cdc import transactions
+from lockstep.cdc.records import MESSAGES, Begin, Change, End, Record, SnapshotNotice
+from lockstep.cdc.transactions import Transaction, TransactionTracker
+from lockstep.contracts import CLIENTS, ORDERS, OUTBOX
+from lockstep.errors import SnapshotRepeatedError
+
+WANTED = frozenset({ORDERS, CLIENTS})
+
+
+def tracker(frontier: int | None = 0, next_offset: int = 0, **options) -> TransactionTracker:
+    given = {"wanted": WANTED, "xid_near": 1000, **options}
+    return TransactionTracker(frontier=frontier, next_offset=next_offset, **given)
+
+
+def change(tx: int | None, order: int, table: str = ORDERS, op: str = "c") -> Change:
+    return Change(0, tx, order, table, op, None, (tx or 0) * 10, 0)
+
+
+def end(tx: int, lsn: int, **counts: int) -> End:
+    return End(0, tx, lsn, counts, lsn)
+
+
+def placed(records: list[Record], start: int = 0) -> list[Record]:
+    """The records at consecutive offsets."""
+    return [
+        type(record)(start + i, *(getattr(record, name) for name in record.__struct_fields__[1:]))
+        for i, record in enumerate(records)
+    ]
+
+
+def commits(released: list[Transaction]) -> list[int]:
+    return [transaction.commit_lsn for transaction in released]
+
+
+def test_a_transaction_is_released_when_its_end_and_all_changes_are_there() -> None:
+    follower = tracker()
+    records = placed(
+        [Begin(0, 7), change(7, 1), change(7, 2, OUTBOX), end(7, 50, orders=1, orders_outbox=1)]
+    )
+    assert follower.feed(records[:3]) == []
+    assert follower.resume_offset == 0
+    (released,) = follower.feed(records[3:])
+    assert [c.total_order for c in released.changes] == [1]
+    assert (released.tx_id, released.commit_lsn, released.change_count) == (7, 50, 2)
+    assert (follower.frontier, follower.resume_offset) == (50, 4)
+
+
+def test_an_end_before_its_changes_waits_for_them() -> None:
+    follower = tracker()
+    assert follower.feed(placed([end(7, 50, orders=2), change(7, 2)])) == []
+    (waiting,) = follower.incomplete()
+    assert (waiting.changes_seen, waiting.changes_expected, waiting.missing) == (1, 2, {ORDERS: 1})
+    (released,) = follower.feed(placed([change(7, 1)], start=2))
+    assert [c.total_order for c in released.changes] == [1, 2]
+    assert follower.incomplete() == []
+
+
+def test_nothing_behind_an_incomplete_transaction_is_released() -> None:
+    follower = tracker()
+    records = placed([change(7, 1), end(7, 50, orders=2), change(8, 1), end(8, 60, orders=1)])
+    assert follower.feed(records) == []
+    assert commits(follower.feed(placed([change(7, 2)], start=4))) == [50, 60]
+
+
+def test_a_change_that_comes_twice_counts_once() -> None:
+    follower = tracker()
+    records = placed([change(7, 1), change(7, 1), end(7, 50, orders=2)])
+    assert follower.feed(records) == []
+
+
+def test_what_comes_again_after_its_release_is_ignored() -> None:
+    follower = tracker()
+    once = [Begin(0, 7), change(7, 1), end(7, 50, orders=1)]
+    assert commits(follower.feed(placed(once * 3))) == [50]
+    assert follower.resume_offset == 9
+
+
+def test_after_a_restart_what_comes_again_is_ignored_by_its_end() -> None:
+    follower = tracker(frontier=50, next_offset=3)
+    assert follower.feed(placed([change(7, 1), end(7, 50, orders=1)], start=3)) == []
+    assert follower.resume_offset == 5
+
+
+def test_offsets_dealt_with_are_ignored() -> None:
+    follower = tracker(next_offset=2)
+    assert follower.feed(placed([change(7, 1), end(7, 50, orders=1)])) == []
+    assert follower.incomplete() == []
+
+
+def test_messages_count() -> None:
+    follower = tracker()
+    records = placed([change(7, 1), end(7, 50, orders=1, messages=1)])
+    assert follower.feed(records) == []
+    assert commits(follower.feed(placed([change(7, 2, MESSAGES, "m")], start=2))) == [50]
+
+
+def test_a_lowered_count_of_a_restarted_connector_does_not_hold_what_was_seen_whole() -> None:
+    follower = tracker()
+    seen = [change(7, n) for n in (1, 2, 3)]
+    assert commits(follower.feed(placed([*seen, end(7, 50, orders=1)]))) == [50]
+
+
+def test_the_snapshot_is_one_transaction_before_all_others() -> None:
+    follower = tracker(frontier=None)
+    rows = placed([SnapshotNotice(0, "STARTED"), change(None, 1, op="r"), change(None, 2, op="r")])
+    assert follower.feed(rows) == []
+    assert follower.resume_offset == 0
+    (snapshot,) = follower.feed(placed([SnapshotNotice(0, "COMPLETED")], start=3))
+    assert (snapshot.tx_id, snapshot.commit_lsn, len(snapshot.changes)) == (None, 0, 2)
+    assert follower.frontier == 0
+
+
+def test_rows_of_an_unfinished_snapshot_are_discarded() -> None:
+    follower = tracker(frontier=None)
+    records = [
+        SnapshotNotice(0, "STARTED"),
+        change(None, 1, op="r"),
+        SnapshotNotice(0, "STARTED"),
+        change(None, 3, op="r"),
+        SnapshotNotice(0, "COMPLETED"),
+    ]
+    (snapshot,) = follower.feed(placed(records))
+    assert len(snapshot.changes) == 1
+
+
+def test_an_empty_snapshot_starts_the_frontier() -> None:
+    follower = tracker(frontier=None)
+    follower.feed(placed([SnapshotNotice(0, "STARTED"), SnapshotNotice(0, "COMPLETED")]))
+    assert follower.frontier == 0
+
+
+def test_a_second_snapshot_stops_the_stream() -> None:
+    with pytest.raises(SnapshotRepeatedError, match="offset 5"):
+        tracker(frontier=9, next_offset=5).feed(placed([SnapshotNotice(0, "STARTED")], start=5))
+
+
+def test_a_record_given_up_stands_for_one_missing_change() -> None:
+    records = placed([Begin(0, 7), change(7, 1), change(7, 3), end(7, 50, orders=3)], start=10)
+    assert tracker(next_offset=10).feed(records) == []
+    assert commits(tracker(next_offset=10, skipped=[12]).feed(records)) == [50]
+    assert tracker(next_offset=10, skipped=[99]).feed(records) == []
+
+
+def test_a_transaction_too_large_to_hold_is_named_by_its_offsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", 3)
+    follower = tracker()
+    records = placed([Begin(0, 7), *(change(7, n) for n in range(1, 6)), end(7, 50, orders=5)])
+    (released,) = follower.feed(records)
+    assert released.changes is None
+    assert (released.offsets.first, released.offsets.last, released.change_count) == (0, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("near", "tx", "wide"),
+    [
+        (1000, 7, 7),
+        (2**32 + 5, 3, 2**32 + 3),
+        (2**32 + 5, 2**32 - 1, 2**32 - 1),
+        (2**33 - 2, 1, 2**33 + 1),
+    ],
+)
+def test_a_transaction_id_is_widened_to_the_nearest(near: int, tx: int, wide: int) -> None:
+    assert tracker(xid_near=near).widened(tx) == wide
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_replay_and_disorder_gives_each_transaction_once_and_in_order(seed: int) -> None:
+    """A random history, delivered in stretches that go back; restarted at random from what a
+    table would hold: frontier and resume offset."""
+    rng = random.Random(seed)
+    history: list[Record] = []
+    for tx in range(1, 30):
+        size = rng.randint(1, 5)
+        body: list[Record] = [Begin(0, tx), *(change(tx, n + 1) for n in range(size))]
+        if rng.random() < 0.2:
+            rng.shuffle(body)
+        last = end(tx, tx * 10, orders=size)
+        body.insert(rng.randint(0, len(body)) if rng.random() < 0.2 else len(body), last)
+        history.extend(body)
+    delivered: list[Record] = []
+    at = 0
+    while at < len(history):
+        step = rng.randint(1, 20)
+        delivered.extend(history[at : at + step])
+        at += step
+        if at < len(history) and rng.random() < 0.3:
+            at = max(0, at - rng.randint(0, 30))
+    topic = placed(delivered)
+
+    follower, released, position = tracker(), [], 0
+    while position < len(topic):
+        position += rng.randint(1, 9)
+        released += follower.feed(topic[follower.next_offset : position])
+        if rng.random() < 0.3:
+            follower = tracker(frontier=follower.frontier, next_offset=follower.resume_offset)
+    released += follower.feed(topic[follower.next_offset :])
+    assert commits(released) == [tx * 10 for tx in range(1, 30)], f"seed {seed}"
+    for transaction in released:
+        orders = [c.total_order for c in transaction.changes]
+        assert orders == list(range(1, len(orders) + 1)), f"seed {seed}"
