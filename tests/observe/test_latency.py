@@ -46,21 +46,21 @@ def test_quantiles_weigh_every_row_of_every_commit() -> None:
     window.add(rows(*[(0.0, 0.0, 0.0)] * 4), NOON + timedelta(seconds=1))
     window.add(rows(*[(0.0, 2.0, 0.0)] * 2), NOON + timedelta(seconds=3))
     found = window.snapshot(NOON + timedelta(seconds=3))
-    assert found["p50"] == pytest.approx(0.1, rel=0.011)
-    assert found["p95"] == pytest.approx(1.0, rel=0.011)
-    assert found["p99"] == pytest.approx(3.0, rel=0.011)
-    assert found["hops"]["transport"]["p99"] == pytest.approx(2.0, rel=0.011)
-    assert found["hops"]["transport"]["p50"] < 0.001
-    assert set(found["hops"]) == set(HOPS)
+    assert found.p50 == pytest.approx(0.1, rel=0.011)
+    assert found.p95 == pytest.approx(1.0, rel=0.011)
+    assert found.p99 == pytest.approx(3.0, rel=0.011)
+    assert found.hops["transport"].p99 == pytest.approx(2.0, rel=0.011)
+    assert found.hops["transport"].p50 < 0.001
+    assert set(found.hops) == set(HOPS)
 
 
 def test_quantiles_are_those_of_the_rows_themselves_within_one_percent() -> None:
     capture = np.random.default_rng(7).lognormal(-1, 1, 5000)
     window = LatencyWindow()
     window.add(rows(*((float(one), 0.0, 0.0) for one in capture)), NOON + timedelta(seconds=100))
-    found = window.snapshot(NOON + timedelta(seconds=100))["hops"]["capture"]
+    found = window.snapshot(NOON + timedelta(seconds=100)).hops["capture"]
     expected = np.quantile(capture, [0.5, 0.95, 0.99], method="inverted_cdf")
-    assert [found["p50"], found["p95"], found["p99"]] == pytest.approx(expected, rel=0.011)
+    assert [found.p50, found.p95, found.p99] == pytest.approx(expected, rel=0.011)
 
 
 def test_rows_of_the_initial_snapshot_have_no_latency() -> None:
@@ -68,13 +68,13 @@ def test_rows_of_the_initial_snapshot_have_no_latency() -> None:
     window.add(rows(nulls=3), NOON)
     assert window.snapshot(NOON) is None
     window.add(rows((0.1, 0.1, 0.1), nulls=3), NOON + timedelta(seconds=0.4))
-    assert window.snapshot(NOON)["p99"] == pytest.approx(0.4, rel=0.011)
+    assert window.snapshot(NOON).p99 == pytest.approx(0.4, rel=0.011)
 
 
 def test_a_clock_behind_the_databases_counts_as_zero() -> None:
     window = LatencyWindow()
     window.add(rows((-0.5, 0.0, 0.0)), NOON)
-    assert window.snapshot(NOON)["hops"]["capture"]["p50"] < 0.001
+    assert window.snapshot(NOON).hops["capture"].p50 < 0.001
 
 
 def test_five_minutes_later_a_row_is_forgotten() -> None:

@@ -6,11 +6,12 @@ The hops of one row add up to its total. Nothing here knows a clock, Spark, or w
 import threading
 from collections import OrderedDict
 from datetime import datetime
-from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from lockstep.supervise.heartbeat import Latency, Percentiles
 
 TOTAL = "total"
 HOPS = ("capture", "transport", "process", "write")
@@ -23,7 +24,8 @@ _KINDS = (TOTAL, *HOPS)
 WINDOW_SECONDS = 300
 SLICE_SECONDS = 10
 """Old figures leave the window a slice at a time."""
-QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+QUANTILES = (0.50, 0.95, 0.99)
+"""In the order of Percentiles' fields."""
 
 # Counts in buckets that grow by 2 %, so that a window takes 1 MB whatever the rate, every row
 # counts as one, and a quantile is off by 1 % at the most.
@@ -31,20 +33,6 @@ _GROWTH = 1.02
 _SECONDS_MIN = 1e-4
 _SECONDS_MAX = 1e6
 _BUCKETS = int(np.ceil(np.log(_SECONDS_MAX / _SECONDS_MIN) / np.log(_GROWTH))) + 1
-
-
-class Quantiles(TypedDict):
-    """Seconds that half, 95 and 99 in 100 rows did not exceed."""
-
-    p50: float
-    p95: float
-    p99: float
-
-
-class Latency(Quantiles):
-    """Of the total, and of each of HOPS. Hops add up in each row, so not exactly in quantiles."""
-
-    hops: dict[str, Quantiles]
 
 
 def latency_seconds(
@@ -85,14 +73,18 @@ class LatencyWindow:
             self._forget(number)
 
     def snapshot(self, as_of: datetime) -> Latency | None:
-        """The quantiles of the five minutes before as_of, or None when no row came in them."""
+        """Of the five minutes before as_of; None when no row came in them.
+
+        Hops add up in each row, so in these percentiles not exactly.
+        """
         with self._lock:
             self._forget(_slice_number(as_of))
             counts = sum(self._slices.values(), np.zeros((len(_KINDS), _BUCKETS), np.int64))
         if not counts[0].any():
             return None
-        total, *hops = (_quantiles(kind) for kind in counts)
-        return Latency(**total, hops=dict(zip(HOPS, hops, strict=True)))
+        total, *hops = (_percentiles(kind) for kind in counts)
+        by_hop = dict(zip(HOPS, hops, strict=True))
+        return Latency(total.p50, total.p95, total.p99, by_hop)
 
     def _forget(self, newest: int) -> None:
         oldest = newest - WINDOW_SECONDS // SLICE_SECONDS
@@ -120,11 +112,11 @@ def _bucket_counts(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.bincount(buckets, minlength=_BUCKETS)
 
 
-def _quantiles(counts: NDArray[np.int64]) -> Quantiles:
-    ranks = np.ceil(np.array(list(QUANTILES.values())) * counts.sum())
+def _percentiles(counts: NDArray[np.int64]) -> Percentiles:
+    ranks = np.ceil(np.array(QUANTILES) * counts.sum())
     buckets = np.searchsorted(np.cumsum(counts), ranks)
     middles = _SECONDS_MIN * _GROWTH ** (buckets + 0.5)
-    return Quantiles(**dict(zip(QUANTILES, map(float, middles), strict=True)))
+    return Percentiles(*map(float, middles))
 
 
 def _slice_number(instant: datetime) -> int:
