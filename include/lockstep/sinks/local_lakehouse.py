@@ -3,16 +3,14 @@
 Tables on an object store have none of these: their commits are atomic there by other means.
 """
 
-import fcntl
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
 from lockstep.errors import LakehouseError, WriterBusyError
+from lockstep.file_lock import FileLock
 from lockstep.settings import Settings
 
 MIB = 1024**2
@@ -33,18 +31,7 @@ def sole_writer(settings: Settings, table: str) -> Iterator[None]:
     if folder is None:
         yield
         return
-    with _lock_file(folder) as lock_file:
-        try:
-            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock_file.seek(0)
-            raise WriterBusyError(
-                f"another process (pid {lock_file.read().strip() or 'unknown'}) is writing "
-                f"{folder}; wait for it, or stop it, then run again"
-            ) from None
-        lock_file.truncate(0)
-        lock_file.write(str(os.getpid()))
-        lock_file.flush()
+    with _writer_lock(folder):
         yield
 
 
@@ -71,12 +58,18 @@ def require_writable(settings: Settings) -> None:
         )
 
 
-def _lock_file(folder: Path) -> TextIO:
+def _writer_lock(folder: Path) -> FileLock:
     # Beside the table, not in it: a new, still empty table folder is no Delta table.
     path = folder.with_name(f".{folder.name}.writer.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("a+", encoding="utf-8")
+        return FileLock.acquire(
+            path,
+            lambda pid: WriterBusyError(
+                f"another process (pid {pid or 'unknown'}) is writing {folder}; wait for it, or "
+                "stop it, then run again"
+            ),
+        )
     except OSError as error:
         raise LakehouseError(
             f"the writer's lock {path} cannot be opened ({error.strerror}); give this user the "

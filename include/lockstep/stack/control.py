@@ -4,15 +4,13 @@ A service is started as soon as those it needs answer, so that what is independe
 side. How a single service starts is in service.py and its own module.
 """
 
-import fcntl
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lockstep.errors import ServiceError
+from lockstep.file_lock import FileLock
 from lockstep.settings import Settings
 from lockstep.stack import airflow, service
 from lockstep.stack.connect import Connect
@@ -101,30 +99,22 @@ def _with_needs(names: set[str]) -> tuple[service.Service, ...]:
     return tuple(one for one in SERVICES if one.name in names)
 
 
-@contextmanager
-def _only_command(settings: Settings) -> Iterator[None]:
+def _only_command(settings: Settings) -> FileLock:
     """Hold the home's lock: one `up` or `down` at a time, ended with its process at the latest."""
     try:
         make_private_folder(settings.home)
-        file = (make_private_folder(settings.home / "run") / "lock").open("a+")
+        return FileLock.acquire(
+            make_private_folder(settings.home / "run") / "lock",
+            lambda pid: ServiceError(
+                f"another `lockstep up` or `down` (pid {pid or 'unknown'}) is at work on "
+                f"{settings.home}: wait until it has ended"
+            ),
+        )
     except OSError as error:
         raise ServiceError(
             f"the home {settings.home} cannot be written: {error}; set LOCKSTEP_HOME to a folder "
             "of yours"
         ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise ServiceError(
-                f"another `lockstep up` or `down` (pid {file.read().strip()}) is at work on "
-                f"{settings.home}: wait until it has ended"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
 
 
 def _each(

@@ -17,9 +17,12 @@ def make_private_folder(folder: Path) -> Path:
     return folder
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file only its owner can read, whole or not at all."""
-    with _private_partial(path, text) as partial:
+def write_private(path: Path, text: str, *, durable: bool = True) -> None:
+    """Write a file only its owner can read, whole or not at all.
+
+    Not durable: faster, and a crash of the machine may leave it empty or as it was.
+    """
+    with _private_partial(path, text, durable=durable) as partial:
         partial.replace(path)
 
 
@@ -32,7 +35,7 @@ def write_private_once(path: Path, text: str) -> None:
 
 
 @contextmanager
-def _private_partial(path: Path, text: str) -> Iterator[Path]:
+def _private_partial(path: Path, text: str, *, durable: bool = True) -> Iterator[Path]:
     """A complete file beside the path, gone at the end unless it was moved."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -40,7 +43,8 @@ def _private_partial(path: Path, text: str) -> Iterator[Path]:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         yield partial
     finally:
         partial.unlink(missing_ok=True)

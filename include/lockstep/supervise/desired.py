@@ -1,0 +1,62 @@
+"""What a stream shall do: one small file for each mode, written by whoever starts or stops it.
+
+The file is a wish. What is (the lease, the heartbeat) is never written here.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from lockstep.errors import StreamError
+from lockstep.settings import Settings
+from lockstep.stack.files import make_private_folder, write_private
+from lockstep.supervise.folder import mode_folder
+
+
+class DesiredState(StrEnum):
+    """Whether the stream shall run."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Desired:
+    """`reason` says who wished it, for people; `restarts` counts those of the supervision."""
+
+    state: DesiredState
+    reason: str
+    changed_at: datetime
+    restarts: int = 0
+
+
+def desired_path(settings: Settings, mode: str) -> Path:
+    return mode_folder(settings, mode) / "desired.json"
+
+
+def read_desired(settings: Settings, mode: str) -> Desired | None:
+    """The wish, or None when nobody ever had one. Raises StreamError for a damaged file."""
+    path = desired_path(settings, mode)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Desired)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise StreamError(
+            f"{path} is damaged ({error}); delete it, then `lockstep stream start {mode}` or "
+            f"`stop {mode}` writes it anew"
+        ) from error
+
+
+def write_desired(
+    settings: Settings, mode: str, state: DesiredState, reason: str, restarts: int = 0
+) -> Desired:
+    """Replace the wish, whole or not at all; returns what was written."""
+    desired = Desired(state, reason, datetime.now(UTC), restarts)
+    path = desired_path(settings, mode)
+    make_private_folder(path.parent)
+    write_private(path, msgspec.json.encode(desired).decode())
+    return desired
