@@ -1,0 +1,123 @@
+"""Reads the change topic: as a Spark stream, and a stretch of it again by offsets.
+
+The topic has one partition, so an offset alone names a record. Only committed records are read: the
+connector writes in transactions of Kafka's.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from lockstep.contracts import CHANGE_TOPIC
+from lockstep.errors import StreamError
+from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SLICE_RECORDS = 20_000
+"""Records of one slice of a stretch that is read again: some 20 MB."""
+QUIET_SECONDS_MAX = 60.0
+"""A stretch that is known to be there and does not come: the broker is gone."""
+BROKER_SECONDS_MAX = 10.0
+
+
+def stream(
+    spark: "SparkSession", settings: Settings, *, first_offset: int, records_max: int
+) -> "DataFrame":
+    """A streaming DataFrame of offset (bigint), timestamp and value (binary), from first_offset on.
+
+    records_max: of one micro-batch. A topic that no longer has an offset fails the query.
+    """
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        .option("kafka.isolation.level", "read_committed")
+        .option("assign", f'{{"{CHANGE_TOPIC}":[0]}}')
+        .option("startingOffsets", f'{{"{CHANGE_TOPIC}":{{"0":{first_offset}}}}}')
+        .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", records_max)
+        .load()
+        .select("offset", "timestamp", "value")
+    )
+
+
+def read_again(
+    settings: Settings, first: int, end: int
+) -> Iterator[list[tuple[int, bytes | None]]]:
+    """(offset, value) of all records with first <= offset < end, in slices.
+
+    Raises StreamError when the broker does not give them.
+    """
+    if first >= end:
+        return
+    consumer = _consumer(settings)
+    try:
+        consumer.assign([TopicPartition(CHANGE_TOPIC, 0, first or OFFSET_BEGINNING)])
+        heard = time.monotonic()
+        while True:
+            messages = consumer.consume(SLICE_RECORDS, timeout=0.5)
+            if messages:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > QUIET_SECONDS_MAX:
+                raise _silent(settings, first, end)
+            found = [_checked(message) for message in messages if not _is_end(message)]
+            yield [(offset, value) for offset, value in found if offset < end]
+            if any(offset >= end - 1 for offset, _ in found) or _position(consumer) >= end:
+                return
+    except KafkaException as error:
+        raise StreamError(f"{CHANGE_TOPIC} cannot be read: {error}") from error
+    finally:
+        consumer.close()
+
+
+def end_offset(settings: Settings) -> int:
+    """The offset after the topic's last record. Raises StreamError when there is no answer."""
+    consumer = _consumer(settings)
+    try:
+        partition = TopicPartition(CHANGE_TOPIC, 0)
+        return consumer.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)[1]
+    except KafkaException as error:
+        raise StreamError(
+            f"Kafka at {settings.kafka_bootstrap} does not say how far {CHANGE_TOPIC} goes: "
+            f"{error.args[0].str()}; see `lockstep status`"
+        ) from error
+    finally:
+        consumer.close()
+
+
+def _consumer(settings: Settings) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": settings.kafka_bootstrap,
+            "group.id": "lockstep",  # the client asks for one; nothing is committed under it
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
+
+
+def _is_end(message: object) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
+def _checked(message: object) -> tuple[int, bytes | None]:
+    if message.error() is not None:
+        raise KafkaException(message.error())
+    return message.offset(), message.value()
+
+
+def _position(consumer: Consumer) -> int:
+    return consumer.position([TopicPartition(CHANGE_TOPIC, 0)])[0].offset
+
+
+def _silent(settings: Settings, first: int, end: int) -> StreamError:
+    return StreamError(
+        f"Kafka at {settings.kafka_bootstrap} did not give offsets {first} to {end} of "
+        f"{CHANGE_TOPIC} within {QUIET_SECONDS_MAX:.0f} s; see `lockstep status`"
+    )

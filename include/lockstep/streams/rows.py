@@ -1,0 +1,79 @@
+"""Rows of a change log, as an Arrow table of contracts.CHANGE_LOG_COLUMNS. Pure."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+
+from lockstep.cdc.records import PublishedOrder
+from lockstep.contracts import CHANGE_LOG_COLUMNS
+from lockstep.sinks.append_log import arrow_schema
+from lockstep.streams.fold import OrderChange
+
+SCHEMA = arrow_schema(CHANGE_LOG_COLUMNS)
+_TIME = pa.timestamp("us", "UTC")
+_DAY_US = 86_400_000_000
+
+
+def no_rows() -> pa.Table:
+    return SCHEMA.empty_table()
+
+
+def published_columns(changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
+    """The enriched columns as the database itself published them; nulls for a delete."""
+    rows = [c.row if isinstance(c.row, PublishedOrder) else _GONE for c in changes]
+    return {
+        "order_time": _array("order_time", [row.order_time for row in rows]),
+        "client_name": _array("client_name", [row.client_name for row in rows]),
+        "table_name": _array("table_name", [row.table_name for row in rows]),
+        "pizzas": _array(
+            "pizzas",
+            [
+                None
+                if row.pizzas is None
+                else [{"pizza": p.pizza, "price": p.price} for p in row.pizzas]
+                for row in rows
+            ],
+        ),
+    }
+
+
+_GONE = PublishedOrder(op="d", order_id=0)
+
+
+def change_log_rows(
+    changes: Sequence[OrderChange], enriched: dict[str, pa.Array], seen_us: int
+) -> pa.Table:
+    """The changes with their enriched columns (of the same length and order), as the log has them.
+
+    enriched: order_time, client_name, table_name, pizzas, and is_raced where a mode marks rows.
+    seen_us: when the driver had read the micro-batch. written_at is stamped later (`stamped`).
+    """
+    count = len(changes)
+    committed = np.fromiter((c.committed_us for c in changes), np.int64, count)
+    columns = {
+        "order_id": pa.array([c.order_id for c in changes], pa.int64()),
+        "op": pa.array([c.op for c in changes], pa.string()),
+        "tx_id": pa.array([c.tx_id for c in changes], pa.int64()),
+        "commit_lsn": pa.array([c.commit_lsn for c in changes], pa.int64()),
+        "is_raced": pa.array(np.zeros(count, np.bool_)),
+        "committed_at": pa.array(committed).cast(_TIME),
+        "captured_at": pa.array([c.captured_us for c in changes], pa.int64()).cast(_TIME),
+        "seen_at": pa.array(np.full(count, seen_us, np.int64)).cast(_TIME),
+        "written_at": pa.array(np.full(count, seen_us, np.int64)).cast(_TIME),
+        "commit_date": pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
+        **enriched,
+    }
+    return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def stamped(rows: pa.Table, written_at: datetime) -> pa.Table:
+    """The rows with the moment at which they are handed to Delta."""
+    at_us = round(written_at.astimezone(UTC).timestamp() * 1_000_000)
+    column = pa.array(np.full(rows.num_rows, at_us, np.int64)).cast(_TIME)
+    return rows.set_column(SCHEMA.get_field_index("written_at"), SCHEMA.field("written_at"), column)
+
+
+def _array(name: str, values: list) -> pa.Array:
+    return pa.array(values, SCHEMA.field(name).type)
