@@ -86,6 +86,26 @@ class StreamBusyError(StreamError):
         self.mode, self.pid = mode, pid
 
 
+class StreamFailedError(StreamError):
+    """The stream did not come to work, or ceased to; with the end of its driver's log."""
+
+    def __init__(self, mode: str, why: str, log_end: str = "") -> None:
+        told = f"; the end of its log (streams/{mode}/driver.log):\n{log_end}" if log_end else ""
+        super().__init__(f"the stream {mode}: {why}{told}")
+        self.mode, self.why = mode, why
+
+
+class StreamNotStoppedError(StreamError):
+    """Even a kill did not free the mode."""
+
+    def __init__(self, modes: list[str], seconds: float) -> None:
+        super().__init__(
+            f"{', '.join(modes)} still run {seconds:.0f} s after they were to stop, though their "
+            "driver was killed; `fuser` on streams/<mode>/lease.lock finds who holds them"
+        )
+        self.modes, self.seconds = modes, seconds
+
+
 class SnapshotRepeatedError(StreamError):
     """The connector took a second snapshot: what changed before it may be missing."""
 

@@ -84,7 +84,14 @@ class Launch:
 
 
 def start(home: Path, service: str, launch: Launch) -> ProcessRecord:
-    """Start a process in a session of its own and record it before returning.
+    """Start a service and record its process before returning. Raises ServiceError."""
+    record = spawn(service, launch)
+    write_private(record_path(home, service), json.dumps(asdict(record)))
+    return record
+
+
+def spawn(name: str, launch: Launch) -> ProcessRecord:
+    """Start a process in a session of its own, and remember it nowhere.
 
     Raises ServiceError when the program cannot be executed.
     """
@@ -103,14 +110,12 @@ def start(home: Path, service: str, launch: Launch) -> ProcessRecord:
                 start_new_session=True,
             )
         except OSError as error:
-            raise ServiceError(f"{service}: cannot run {launch.command[0]}: {error}") from error
+            raise ServiceError(f"{name}: cannot run {launch.command[0]}: {error}") from error
     child.returncode = 0  # detached on purpose: Popen must not warn that it still runs
     try:
-        record = ProcessRecord(child.pid, psutil.Process(child.pid).create_time())
+        return ProcessRecord(child.pid, psutil.Process(child.pid).create_time())
     except psutil.NoSuchProcess:
-        record = ProcessRecord(child.pid, time.time())
-    write_private(record_path(home, service), json.dumps(asdict(record)))
-    return record
+        return ProcessRecord(child.pid, time.time())
 
 
 def stop(record: ProcessRecord, stop_signal: signal.Signals, deadline_seconds: float) -> bool:
@@ -150,11 +155,11 @@ def kill_session(record: ProcessRecord) -> None:
 
 
 def _session_members(record: ProcessRecord) -> list[psutil.Process]:
-    """Live processes of the session that the record's process led, itself included."""
+    """The record's process, leader of a session or not, and all who live in a session it led."""
     members = []
     for process in psutil.process_iter():
         try:
-            in_session = os.getsid(process.pid) == record.pid
+            in_session = record.pid in (process.pid, os.getsid(process.pid))
             younger = process.create_time() > record.create_time - SAME_START_SECONDS
             if in_session and younger and process.status() != psutil.STATUS_ZOMBIE:
                 members.append(process)

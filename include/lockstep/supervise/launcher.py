@@ -1,0 +1,194 @@
+"""Starts and stops streams: writes the wish, launches a detached driver, waits for the outcome.
+
+The driver outlives who started it. That a mode is not run twice is the lease's doing, which the
+driver takes itself: of two starts at once one wins, and the other is told.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import psutil
+
+from lockstep.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
+from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.stack import process
+from lockstep.stack.airflow_environment import settings_environment
+from lockstep.stack.files import bounded_log, last_lines, make_private_folder
+from lockstep.stack.process import Launch, ProcessRecord
+from lockstep.supervise import lease
+from lockstep.supervise.desired import DesiredState, write_desired
+from lockstep.supervise.folder import mode_folder
+from lockstep.supervise.health import error_of
+from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
+
+DRIVER = PROJECT_DIR / "jobs" / "enrich_orders_stream.py"
+START_SECONDS_MAX = 180.0
+"""One driver with all modes takes half a minute on two cores that others use as well."""
+STOP_SECONDS_MAX = 120.0
+"""A stop waits for the micro-batch under way, which may hold a large transaction."""
+TERM_SECONDS_MAX = 10.0
+"""For a driver that does not let a mode go: it did not listen until here."""
+POLL_SECONDS = 0.1
+LOG_LINES_IN_ERROR = 20
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """How a mode was stopped; `killed` when its driver did not end by itself."""
+
+    mode: str
+    was_running: bool
+    killed: bool
+
+
+def start(
+    settings: Settings, modes: Sequence[str], reason: str, restarts: int = 0
+) -> ProcessRecord:
+    """Start one driver for these modes and wait until each of them works.
+
+    Raises StreamBusyError when a mode is run already, by then or in the meantime; what runs is
+    left alone. Raises StreamFailedError, with the driver's error or the end of its log, when a mode
+    does not come to work.
+    """
+    for mode in modes:
+        if (pid := lease.holder(settings, mode)) is not None:
+            raise StreamBusyError(mode, pid)
+    for mode in modes:
+        write_desired(settings, mode, DesiredState.RUNNING, reason, restarts)
+    name = f"stream-{'-'.join(modes)}"
+    log = bounded_log(settings.home, name)
+    for mode in modes:
+        _point_to_log(settings, mode, log)
+    record = process.spawn(name, _launch(settings, modes, log))
+    _wait_until_at_work(settings, modes, record)
+    return record
+
+
+def stop(settings: Settings, modes: Sequence[str], reason: str) -> list[Stopped]:
+    """Wish that these modes stop, and wait until they have, after the micro-batch under way.
+
+    A driver that does not let go of a mode in time is killed, with all that it runs; nothing is
+    lost by that. Other modes of the driver are left running otherwise.
+    """
+    running = {mode for mode in modes if lease.holder(settings, mode) is not None}
+    for mode in modes:
+        write_desired(settings, mode, DesiredState.STOPPED, reason)
+    late = _still_held(settings, running, STOP_SECONDS_MAX)
+    for mode in late:
+        _kill_driver(settings, mode)
+    if late and (held := _still_held(settings, late, TERM_SECONDS_MAX)):
+        raise StreamNotStoppedError(sorted(held), STOP_SECONDS_MAX)
+    return [Stopped(mode, mode in running, mode in late) for mode in modes]
+
+
+def log_of(settings: Settings, mode: str) -> Path:
+    """The log of the driver that was last started for the mode; it need not exist."""
+    return mode_folder(settings, mode) / "driver.log"
+
+
+def end_of_log(settings: Settings, mode: str) -> str:
+    """The last lines that the mode's driver wrote."""
+    return "\n".join(last_lines(log_of(settings, mode), LOG_LINES_IN_ERROR))
+
+
+def _launch(settings: Settings, modes: Sequence[str], log: Path) -> Launch:
+    options = [option for mode in modes for option in ("--mode", mode)]
+    return Launch(
+        command=[sys.executable, str(DRIVER), *options],
+        log=log,
+        environment=_environment(settings),
+        working_folder=mode_folder(settings, modes[0]),
+    )
+
+
+def _environment(settings: Settings) -> Mapping[str, str]:
+    """Ours without what belongs to an Airflow task that may have started us."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.lstrip("_").startswith(("AIRFLOW", "PG"))
+    }
+    return {**kept, **settings_environment(settings), "PYTHONUNBUFFERED": "1"}
+
+
+def _point_to_log(settings: Settings, mode: str, log: Path) -> None:
+    link = log_of(settings, mode)
+    make_private_folder(link.parent)
+    partial = link.with_name(f".{link.name}.{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(log)
+    partial.replace(link)
+
+
+def _wait_until_at_work(settings: Settings, modes: Sequence[str], record: ProcessRecord) -> None:
+    started = time.monotonic()
+    waiting = list(modes)
+    while waiting:
+        alive = record.process() is not None  # asked first: its last words come before its end
+        beats = {mode: _beat_of(settings, mode, record) for mode in waiting}
+        _raise_if_failed(settings, beats)
+        waiting = [mode for mode in waiting if not _at_work(beats[mode])]
+        if waiting and not alive:
+            _raise_ended(settings, waiting, record)
+        if waiting and time.monotonic() - started > START_SECONDS_MAX:
+            process.stop(record, signal.SIGTERM, TERM_SECONDS_MAX)
+            why = f"did not come to work within {START_SECONDS_MAX:.0f} s"
+            raise StreamFailedError(waiting[0], why, end_of_log(settings, waiting[0]))
+        time.sleep(POLL_SECONDS)
+
+
+def _beat_of(settings: Settings, mode: str, record: ProcessRecord) -> Heartbeat | None:
+    """The mode's heartbeat, if it is this driver's and not one of before."""
+    heartbeat = read_heartbeat(settings, mode)
+    return heartbeat if heartbeat is not None and heartbeat.pid == record.pid else None
+
+
+def _at_work(beat: Heartbeat | None) -> bool:
+    return beat is not None and beat.state is DriverState.RUNNING
+
+
+def _raise_if_failed(settings: Settings, beats: Mapping[str, Heartbeat | None]) -> None:
+    for mode, beat in beats.items():
+        if beat is None:
+            continue
+        if beat.state is DriverState.FAILED:
+            raise StreamFailedError(mode, error_of(beat), end_of_log(settings, mode))
+        if beat.state in (DriverState.STOPPING, DriverState.STOPPED):
+            raise StreamFailedError(mode, "was stopped while it started")
+
+
+def _raise_ended(settings: Settings, modes: Sequence[str], record: ProcessRecord) -> NoReturn:
+    """The driver is gone: because another one has a mode, or for a reason in its log."""
+    for mode in modes:
+        if (pid := lease.holder(settings, mode)) not in (None, record.pid):
+            raise StreamBusyError(mode, pid)
+    why = f"its driver (pid {record.pid}) ended while it started"
+    raise StreamFailedError(modes[0], why, end_of_log(settings, modes[0]))
+
+
+def _still_held(settings: Settings, modes: Collection[str], seconds_max: float) -> set[str]:
+    """Wait until the modes are free; returns those that are not after so many seconds."""
+    deadline = time.monotonic() + seconds_max
+    held = set(modes)
+    while held := {mode for mode in held if lease.holder(settings, mode) is not None}:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    return held
+
+
+def _kill_driver(settings: Settings, mode: str) -> None:
+    """End the driver that holds the mode, and the JVM to which a dead one left it."""
+    if (pid := lease.holder(settings, mode)) is None:
+        return
+    try:
+        created = psutil.Process(pid).create_time()
+    except psutil.NoSuchProcess:
+        created = 0.0  # whatever is still in its session is its own: the lease says so
+    process.stop(ProcessRecord(pid, created), signal.SIGTERM, TERM_SECONDS_MAX)

@@ -1,0 +1,39 @@
+"""Looks at a stream's files once and judges what it saw. Changes nothing."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lockstep.contracts import HISTORY, StreamMode
+from lockstep.settings import Settings
+from lockstep.supervise import lease
+from lockstep.supervise.desired import Desired, read_desired
+from lockstep.supervise.health import LIMITS, Finding, Limits, health
+from lockstep.supervise.heartbeat import Heartbeat, read_heartbeat
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen of one mode at `at`; `holder` is the pid with the lease."""
+
+    mode: str
+    at: datetime
+    desired: Desired | None
+    holder: int | None
+    heartbeat: Heartbeat | None
+    finding: Finding
+
+
+def observe(settings: Settings, mode: str, limits: Limits = LIMITS) -> Observation:
+    """Look once. Raises StreamError for a damaged file, OSError for one that cannot be read."""
+    # The lease first: a driver's last heartbeat is written before it gives the lease up.
+    holder = lease.holder(settings, mode)
+    desired = read_desired(settings, mode)
+    heartbeat = read_heartbeat(settings, mode)
+    at = datetime.now(UTC)
+    finding = health(desired, holder, heartbeat, at, limits)
+    return Observation(mode, at, desired, holder, heartbeat, finding)
+
+
+def running_modes(settings: Settings) -> list[str]:
+    """The modes, and the history query, whose lease somebody holds."""
+    return [mode for mode in (*StreamMode, HISTORY) if lease.holder(settings, mode) is not None]

@@ -1,0 +1,39 @@
+"""How often, and after what pause, a stream that failed is started again. Pure.
+
+A pause is never longer than half a minute: a stream is to be back at work within a minute after
+what it needs is back. The pauses and the starts between them outlast seven minutes of outage.
+"""
+
+from dataclasses import dataclass
+
+RESTARTS_MAX = 10
+FIRST_PAUSE_SECONDS = 5.0
+PAUSE_SECONDS_MAX = 30.0
+PROVEN_SECONDS = 600.0
+"""A stream that worked this long before it failed starts with a clean sheet."""
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Start it again after the pause, as the restart of this number, counted from 1."""
+
+    number: int
+    pause_seconds: float
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """Leave it stopped; so many restarts did not help."""
+
+    restarts: int
+
+
+def after_failure(
+    restarts: int, worked_seconds: float, restarts_max: int = RESTARTS_MAX
+) -> Restart | GiveUp:
+    """What to do about a failure after so many restarts, the last of which worked so long."""
+    if worked_seconds >= PROVEN_SECONDS:
+        restarts = 0
+    if restarts >= restarts_max:
+        return GiveUp(restarts)
+    return Restart(restarts + 1, min(FIRST_PAUSE_SECONDS * 2**restarts, PAUSE_SECONDS_MAX))

@@ -1,0 +1,86 @@
+"""A driver without Spark, for tests: takes leases, beats, obeys the wish, SIGTERM and its script.
+
+The script is HOME/streams/<mode>/behaviour, one word, read at every turn: `fail` ends with an
+error, `die` without a word, `hang` beats no more, `stall` makes no progress, `lag` is far behind,
+`deaf` obeys nobody, `starting` never comes to work. Each start appends its pid to HOME/starts.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from lockstep.errors import exit_on_error
+from lockstep.settings import Settings
+from lockstep.supervise import lease
+from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.folder import mode_folder
+from lockstep.supervise.heartbeat import DriverState, Heartbeat, HeartbeatError, write_heartbeat
+
+TURN_SECONDS = 0.05
+LONG_AGO = timedelta(hours=1)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def behaviour(settings: Settings, mode: str) -> str:
+    path = mode_folder(settings, mode) / "behaviour"
+    return path.read_text().strip() if path.exists() else ""
+
+
+def beat(mode: str, started: datetime, state: DriverState, script: str) -> Heartbeat:
+    now = datetime.now(UTC)
+    heartbeat = Heartbeat(mode, os.getpid(), started, now, state, rows_total=42, lag_seconds=0.2)
+    heartbeat = replace(heartbeat, next_offset=100, end_offset=100, last_progress_at=now)
+    if script == "stall":
+        return replace(heartbeat, end_offset=200, last_progress_at=now - LONG_AGO)
+    if script == "lag":
+        return replace(heartbeat, lag_seconds=LONG_AGO.total_seconds())
+    if script == "fail":
+        error = HeartbeatError("PoisonedRecordError", "the record at offset 7 cannot be read")
+        return replace(heartbeat, state=DriverState.FAILED, error=error)
+    return heartbeat
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mode", action="append", required=True)
+    modes = parser.parse_args().mode
+    settings, started = Settings.load(), datetime.now(UTC)
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    held = {mode: lease.acquire(settings, mode) for mode in modes}
+    with (settings.home / "starts").open("a") as starts:
+        starts.write(f"{os.getpid()}\n")
+    say(f"hosting {modes}")
+    while held:
+        for mode in list(held):
+            script = behaviour(settings, mode)
+            if script == "die":
+                say("about to die")
+                os.kill(os.getpid(), signal.SIGKILL)
+            desired = read_desired(settings, mode)
+            unwanted = told or (desired is not None and desired.state is DesiredState.STOPPED)
+            if unwanted and script != "deaf":
+                write_heartbeat(settings, beat(mode, started, DriverState.STOPPED, script))
+                held.pop(mode).release()
+            elif script != "hang":
+                starting = script == "starting"
+                state = DriverState.STARTING if starting else DriverState.RUNNING
+                write_heartbeat(settings, beat(mode, started, state, script))
+            if script == "fail":
+                say("error: the record at offset 7 cannot be read")
+                return 2
+        time.sleep(TURN_SECONDS)
+    return 0
+
+
+if __name__ == "__main__":
+    with exit_on_error():
+        sys.exit(main())
