@@ -29,6 +29,7 @@ PORT_SETTINGS = (
     "kafka_controller_port",
     "connect_port",
     "airflow_port",
+    "metrics_port",
 )
 
 

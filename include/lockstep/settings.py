@@ -40,11 +40,16 @@ class Settings(BaseSettings):
     connect_port: int = 18083
     airflow_host: str = "127.0.0.1"
     airflow_port: int = 18080
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 19464
+    """Of the streams' metrics for Prometheus; 0 leaves them out."""
 
     spark_master: str = "local[2]"
     spark_driver_memory: str = "1g"
     batch_slice_rows: int = Field(default=250_000, gt=0)
     """Orders one JDBC partition reads at the most; each plans its joins anew, so few large ones."""
+    stream_versions_kept_hours: int = Field(default=1, ge=1)
+    """Older versions of the streams' tables cannot be travelled to: two a second are written."""
     min_free_bytes: int = Field(default=200 * 1024**2, ge=0)
     """Free room below which a run refuses to start writing to a local lakehouse."""
     wal_keep_bytes: int = Field(default=4 * 1024**3, gt=0)
@@ -110,6 +115,10 @@ class Settings(BaseSettings):
     @property
     def airflow_url(self) -> str:
         return f"http://{self.airflow_host}:{self.airflow_port}"
+
+    @property
+    def metrics_url(self) -> str:
+        return f"http://{self.metrics_host}:{self.metrics_port}/metrics"
 
     def password(self, role: Role) -> str:
         """The password of a database role; raises ConfigurationError when there is none."""

@@ -28,6 +28,7 @@ def test_status_of_a_home_that_does_not_exist_is_all_stopped(app: typer.Typer) -
         "postgres",
         "kafka",
         "connect",
+        "metrics",
         "airflow-api-server",
         "airflow-scheduler",
         "airflow-dag-processor",

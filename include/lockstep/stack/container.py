@@ -18,7 +18,7 @@ import psycopg
 
 from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.settings import Settings
-from lockstep.stack import airflow, connect, kafka, postgres_database
+from lockstep.stack import airflow, connect, kafka, metrics, postgres_database
 from lockstep.stack.airflow_environment import (
     airflow_environment,
     airflow_home,
@@ -35,7 +35,8 @@ STDOUT = Path("/dev/stdout")
 """The log: the engine keeps it."""
 
 SERVICES: dict[str, Service] = {
-    one.name: one for one in (kafka.Kafka(), connect.Connect(), *airflow.COMPONENTS)
+    one.name: one
+    for one in (kafka.Kafka(), connect.Connect(), metrics.Metrics(), *airflow.COMPONENTS)
 }
 
 
@@ -94,6 +95,10 @@ def _jvm(settings: Settings, part: str, main: str, configuration: Path) -> Launc
     return Launch(command, STDOUT, java_environment(), folder)
 
 
+def _metrics(settings: Settings) -> Launch:
+    return Launch(metrics.COMMAND, STDOUT, metrics.metrics_environment(settings), settings.home)
+
+
 def _airflow(component: airflow.AirflowComponent) -> Callable[[Settings], Launch]:
     def launch(settings: Settings) -> Launch:
         environment = airflow_environment(settings) | _given()
@@ -119,6 +124,7 @@ def _given() -> dict[str, str]:
 _LAUNCHES: dict[str, Callable[[Settings], Launch]] = {
     "kafka": _kafka,
     "connect": _connect,
+    "metrics": _metrics,
     **{one.name: _airflow(one) for one in airflow.COMPONENTS},
 }
 

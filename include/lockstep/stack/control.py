@@ -16,10 +16,17 @@ from lockstep.stack import airflow, service
 from lockstep.stack.connect import Connect
 from lockstep.stack.files import make_private_folder
 from lockstep.stack.kafka import Kafka
+from lockstep.stack.metrics import Metrics
 from lockstep.stack.postgres import Postgres
 from lockstep.stack.secrets import with_secrets
 
-SERVICES: tuple[service.Service, ...] = (Postgres(), Kafka(), Connect(), *airflow.COMPONENTS)
+SERVICES: tuple[service.Service, ...] = (
+    Postgres(),
+    Kafka(),
+    Connect(),
+    Metrics(),
+    *airflow.COMPONENTS,
+)
 """In start order: a service stands after all that it needs."""
 GROUPS: dict[str, tuple[str, ...]] = {"airflow": tuple(one.name for one in airflow.COMPONENTS)}
 """Names for several services at once."""
@@ -44,7 +51,7 @@ def up(settings: Settings, only: Sequence[str] = (), progress: Progress | None =
     Returns the settings with the secrets that now exist. Raises ServiceError naming each service
     that did not start; the others stay up.
     """
-    wanted = _with_needs(_chosen(only))
+    wanted = _with_needs(_chosen(settings, only))
     with _only_command(settings):
         settings = with_secrets(settings)
         _each(
@@ -81,14 +88,18 @@ def service_names() -> list[str]:
     return [one.name for one in SERVICES]
 
 
-def _chosen(only: Sequence[str]) -> set[str]:
-    """The names asked for, groups resolved; all when none is. Raises ServiceError."""
+def _chosen(settings: Settings, only: Sequence[str]) -> set[str]:
+    """The names asked for, groups resolved; all that are switched on when none is.
+
+    Raises ServiceError.
+    """
     names = {name for asked in only for name in GROUPS.get(asked, (asked,))}
     unknown = names - set(service_names())
     if unknown:
         known = ", ".join((*service_names(), *GROUPS))
         raise ServiceError(f"there is no service {', '.join(sorted(unknown))}; there are: {known}")
-    return names or set(service_names())
+    switched_off = () if settings.metrics_port else (Metrics.name,)
+    return names or set(service_names()).difference(switched_off)
 
 
 def _with_needs(names: set[str]) -> tuple[service.Service, ...]:

@@ -1,0 +1,63 @@
+"""The page that Prometheus reads the streams' metrics from; what is on it is observe's business.
+
+A service of its own, for it must tell of a stream whose driver is dead, and of all drivers at once.
+"""
+
+import os
+import signal
+import sys
+
+import httpx
+
+from lockstep.settings import Settings
+from lockstep.stack import ports
+from lockstep.stack.airflow_environment import settings_environment
+from lockstep.stack.files import bounded_log
+from lockstep.stack.process import Launch
+
+COMMAND = (sys.executable, "-m", "lockstep.observe.prometheus")
+HTTP_SECONDS_MAX = 5.0
+
+
+class Metrics:
+    """The exporter as a service of the stack; it needs no other and starts no stream."""
+
+    name = "metrics"
+    needs: tuple[str, ...] = ()
+    ready_seconds_max = 60.0
+    stop_signal = signal.SIGTERM
+    stop_seconds_max = 5.0
+
+    def address(self, settings: Settings) -> str:
+        return settings.metrics_url if settings.metrics_port else ""
+
+    def launch(self, settings: Settings) -> Launch:
+        ports.require_loopback(settings.metrics_host, "LOCKSTEP_METRICS_HOST")
+        ports.require_free_port(
+            settings.metrics_host, settings.metrics_port, "LOCKSTEP_METRICS_PORT"
+        )
+        return Launch(
+            command=COMMAND,
+            log=bounded_log(settings.home, self.name),
+            environment=metrics_environment(settings),
+            working_folder=settings.home,
+        )
+
+    def problem(self, settings: Settings) -> str | None:
+        try:
+            httpx.get(settings.metrics_url, timeout=HTTP_SECONDS_MAX).raise_for_status()
+        except httpx.HTTPError as error:
+            return f"{settings.metrics_url}: {error}"
+        return None
+
+    def trouble(self, settings: Settings) -> str | None:
+        return None
+
+    def finish(self, settings: Settings) -> None:
+        return
+
+
+def metrics_environment(settings: Settings) -> dict[str, str]:
+    """The settings, and nothing else of ours but what Python needs."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return {**kept, **settings_environment(settings)}

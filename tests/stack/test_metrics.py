@@ -1,0 +1,46 @@
+"""The service of the streams' metrics: served on loopback, left out when switched off."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from lockstep.errors import ServiceError
+from lockstep.settings import Settings
+from lockstep.stack import control
+from lockstep.stack.metrics import Metrics
+from lockstep.stack.service import State
+
+
+@pytest.fixture
+def settings(stack_settings: Settings) -> Iterator[Settings]:
+    """A home whose only started service, if any, is the one of this test."""
+    own = stack_settings.model_copy(update={"home": stack_settings.home / "metrics-only"})
+    yield own
+    control.down(own)
+
+
+def test_the_page_is_served_until_the_service_is_stopped(settings: Settings) -> None:
+    control.up(settings, [Metrics.name])
+    page = httpx.get(settings.metrics_url)
+    assert 'lockstep_stream_up{mode="outbox"} 0.0' in page.text
+    assert page.headers["content-type"].startswith("text/plain")
+    found = {one.service: one for one in control.statuses(settings)}[Metrics.name]
+    assert (found.state, found.address) == (State.RUNNING, settings.metrics_url)
+    control.down(settings)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(settings.metrics_url)
+
+
+def test_port_zero_switches_it_off() -> None:
+    off = Settings(metrics_port=0)
+    assert Metrics.name in control._chosen(Settings(), ())
+    assert Metrics.name not in control._chosen(off, ())
+    assert Metrics.name not in control._chosen(off, ["kafka"])
+    assert Metrics().address(off) == ""
+    with pytest.raises(ServiceError, match="LOCKSTEP_METRICS_PORT"):
+        Metrics().launch(off)
+
+
+def test_it_is_served_to_this_machine_only() -> None:
+    with pytest.raises(ServiceError, match="LOCKSTEP_METRICS_HOST"):
+        Metrics().launch(Settings(metrics_host="192.0.2.1"))
