@@ -109,9 +109,38 @@ op is c, u or d; a delete has nulls from order_time to pizzas. tx_id has 64 bits
 of the initial snapshot, whose commit_lsn is 0. Only the look-up marks rows as raced. committed_at is
 the database's clock, captured_at Debezium's, seen_at and written_at the driver's.
 """
+CHANGE_LOG_PARTITION = "commit_date"
 DIMENSION_CHANGES = f"{PIPELINE}/dimension_changes"
+DIMENSION_CHANGES_COLUMNS = {
+    "dimension": "string",
+    "id": "bigint",
+    "op": "string",
+    "name": "string",
+    "price": "decimal(10,2)",
+    "client_id": "bigint",
+    "table_id": "bigint",
+    "tx_id": "bigint",
+    "commit_lsn": "bigint",
+    "committed_at": "timestamp",
+}
+"""The dimensions' history: one row for each row of a dimension and transaction that changed it.
+
+dimension is the table's name; op is c, u or d; columns that a dimension lacks are null. The same
+(dimension, id, commit_lsn) may be there twice after a crash, with the same content.
+"""
+DIMENSION_CHANGES_PARTITION = "dimension"
 DIMENSION_TABLES = (TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
 QUARANTINED_RECORDS = f"{PIPELINE}/quarantined_records"
+QUARANTINED_COLUMNS = {
+    "stream": "string",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "decision": "string",
+    "reason": "string",
+    "value": "string",
+    "decided_at": "timestamp",
+}
 STREAM_METRICS = f"{PIPELINE}/stream_metrics"
 LAKEHOUSE_TABLES = (
     ORDERS_ENRICHED_BATCH,

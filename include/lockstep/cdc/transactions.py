@@ -25,6 +25,8 @@ FINISHED_REMEMBERED = 100_000
 SNAPSHOT_LSN = 0
 """Rows of the initial snapshot rank before every transaction, whose LSNs are larger."""
 _XID_SPAN = 2**32
+TRUNCATE = "t"
+"""Kept whatever its table: it changes every row at once."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class Transaction:
     changes: list[Change] | None
     offsets: OffsetRange
     change_count: int
+
+    @property
+    def tx(self) -> int | None:
+        """The transaction's id as its events have it, 32 bits."""
+        return None if self.tx_id is None else self.tx_id % _XID_SPAN
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,7 @@ class TransactionTracker:
             self._pending_of(begin.tx, begin.offset)
 
     def _note_change(self, change: Change) -> list[Transaction]:
-        keep = change.table in self._wanted
+        keep = change.table in self._wanted or change.op == TRUNCATE
         if change.tx is None:
             if self._snapshot is not None:
                 self._snapshot.add(change, keep=keep)

@@ -105,11 +105,22 @@ class AppendLog:
         self.reached = Reached(frontier, resume_offset)
         self._commits += 1
 
-    def reload(self) -> None:
-        """Take in commits that this process made by other means (Spark)."""
+    def append_stream(
+        self, rows: Iterator[pa.RecordBatch], frontier: int, resume_offset: int
+    ) -> None:
+        """The same for rows that do not fit into memory: one commit, written as they come."""
+        reader = pa.RecordBatchReader.from_batches(self.schema, rows)
         with _told(self.uri):
-            self._table.update_incremental()
-        self.reached = reached_of(self._table)
+            self._write(reader, self._marks(frontier, resume_offset))
+        self.reached = Reached(frontier, resume_offset)
+        self._commits += 1
+
+    def add(self, rows: pa.Table) -> None:
+        """Write rows ahead of the frontier's move; a crash may lead to their being there twice."""
+        if rows.num_rows:
+            with _told(self.uri):
+                self._write(rows, CommitProperties())
+            self._commits += 1
 
     def maintain(self) -> bool:
         """Every now and then: compact small files, shorten the log, remove what nobody needs.
@@ -140,14 +151,7 @@ class AppendLog:
 
     def _commit(self, rows: pa.Table, marks: CommitProperties) -> None:
         if rows.num_rows:
-            write_deltalake(
-                self._table,
-                rows,
-                mode="append",
-                writer_properties=_WRITER,
-                commit_properties=marks,
-                post_commithook_properties=_NO_HOOKS,
-            )
+            self._write(rows, marks)
             return
         self._table.create_write_transaction(
             [],
@@ -157,6 +161,16 @@ class AppendLog:
             post_commithook_properties=_NO_HOOKS,
         )
         self._table.update_incremental()
+
+    def _write(self, rows: pa.Table | pa.RecordBatchReader, marks: CommitProperties) -> None:
+        write_deltalake(
+            self._table,
+            rows,
+            mode="append",
+            writer_properties=_WRITER,
+            commit_properties=marks,
+            post_commithook_properties=_NO_HOOKS,
+        )
 
     def _marks(self, frontier: int, resume_offset: int) -> CommitProperties:
         return CommitProperties(

@@ -7,12 +7,17 @@ other is updated (u). TRUNCATE of orders deletes each order that lived before it
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lockstep.cdc.records import Change, OrderRow, PublishedOrder
-from lockstep.cdc.transactions import Transaction
+from lockstep.cdc.transactions import TRUNCATE, Transaction
 from lockstep.contracts import ORDERS
 
-CREATED, UPDATED, DELETED, TRUNCATED, SNAPSHOT_ROW = "c", "u", "d", "t", "r"
+CREATED, UPDATED, DELETED, SNAPSHOT_ROW = "c", "u", "d", "r"
+
+Mark = TypeVar("Mark")
+Living = Callable[[], Iterable[int]]
+"""The ids of the orders alive before a transaction; asked for on TRUNCATE only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,59 +33,61 @@ class OrderChange:
     captured_us: int
 
 
+class OrderFold(dict[int, tuple[str, str, Mark]]):
+    """Of each order touched so far: its first and its last event, and a mark of the last."""
+
+    def note(self, change: Change, mark: Mark, table: str, living: Living) -> None:
+        """Take in the transaction's next change; those of other tables tell nothing of orders."""
+        if change.op == TRUNCATE and change.table == ORDERS:
+            alive = [order_id for order_id, (_, last, _) in self.items() if last != DELETED]
+            for order_id in {*living(), *alive}:
+                self._touch(order_id, DELETED, mark)
+        elif change.table == table and change.row is not None:
+            self._touch(*event(change), mark)
+
+    def op(self, order_id: int) -> str:
+        first, last, _ = self[order_id]
+        if last == DELETED:
+            return DELETED
+        return CREATED if first == CREATED else UPDATED
+
+    def _touch(self, order_id: int, op: str, mark: Mark) -> None:
+        first = self[order_id][0] if order_id in self else op
+        self[order_id] = (first, op, mark)
+
+
 def fold_orders(
-    transaction: Transaction,
-    changes: Iterable[Change],
-    table: str,
-    living: Callable[[], Iterable[int]],
+    transaction: Transaction, changes: Iterable[Change], table: str, living: Living
 ) -> list[OrderChange]:
     """One change for each order that the transaction touched, in the order of first touch.
 
     changes: by total_order; those of `table` tell of orders (the orders themselves, the outbox, or
         messages), and TRUNCATE of the orders is heeded whatever the table.
-    living: the ids of the orders alive before the transaction, asked for on TRUNCATE only.
     """
-    touched: dict[int, tuple[str, str, Change]] = {}
+    fold: OrderFold[Change] = OrderFold()
     for change in changes:
-        if change.op == TRUNCATED and change.table == ORDERS:
-            for order_id in {*living(), *_alive(touched)}:
-                first = touched[order_id][0] if order_id in touched else DELETED
-                touched[order_id] = (first, DELETED, change)
-        elif change.table == table and change.row is not None:
-            order_id, op = _event(change)
-            first = touched[order_id][0] if order_id in touched else op
-            touched[order_id] = (first, op, change)
+        fold.note(change, change, table, living)
     return [
-        _folded(order_id, first, last, change, transaction)
-        for order_id, (first, last, change) in touched.items()
+        order_change(order_id, fold.op(order_id), change, transaction)
+        for order_id, (_, _, change) in fold.items()
     ]
 
 
-def is_alive(change: OrderChange) -> bool:
-    return change.op != DELETED
-
-
-def _alive(touched: dict[int, tuple[str, str, Change]]) -> list[int]:
-    return [order_id for order_id, (_, last, _) in touched.items() if last != DELETED]
-
-
-def _event(change: Change) -> tuple[int, str]:
+def event(change: Change) -> tuple[int, str]:
     """The order and what happened to it: a row of the snapshot creates it."""
     if isinstance(change.row, PublishedOrder):
         return change.row.order_id, change.row.op
     return change.row.id, CREATED if change.op == SNAPSHOT_ROW else change.op
 
 
-def _folded(
-    order_id: int, first: str, last: str, change: Change, transaction: Transaction
-) -> OrderChange:
-    op = DELETED if last == DELETED else CREATED if first == CREATED else UPDATED
+def order_change(order_id: int, op: str, last: Change, transaction: Transaction) -> OrderChange:
+    """The order's state after its last change of the transaction."""
     return OrderChange(
         order_id=order_id,
         op=op,
-        row=None if op == DELETED else change.row,
+        row=None if op == DELETED else last.row,
         tx_id=transaction.tx_id,
         commit_lsn=transaction.commit_lsn,
-        committed_us=change.committed_us,
-        captured_us=change.captured_us,
+        committed_us=last.committed_us,
+        captured_us=last.captured_us,
     )

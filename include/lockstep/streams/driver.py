@@ -1,0 +1,161 @@
+"""The driver: one process, one Spark session, a runner for each mode it was started with.
+
+It takes the leases first, so that a mode never has two drivers, and gives each back when the mode
+is dropped: because someone wishes it stopped, or because it failed. A mode that fails does not take
+the others along. SIGTERM stops all after the micro-batches under way. While no temporal mode runs
+anywhere, a driver also hosts the `history` query, so that the dimensions' history has no hole.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.contracts import HISTORY, Role, StreamMode
+from lockstep.errors import LockstepError, StreamBusyError
+from lockstep.settings import Settings
+from lockstep.sources.postgres import connect
+from lockstep.spark import stream_session
+from lockstep.streams import modes
+from lockstep.streams.heartbeats import Beats, DatabaseClock
+from lockstep.streams.quarantine import given_up_offsets
+from lockstep.streams.runner import Runner
+from lockstep.supervise import lease
+from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.folder import mode_folder
+from lockstep.supervise.heartbeat import DriverState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS = 0.5
+BEAT_SECONDS = 1.0
+
+
+class Driver:
+    """Hosts the modes until each is dropped; `run` gives the exit code."""
+
+    def __init__(self, settings: Settings, wanted: Sequence[StreamMode]) -> None:
+        self._settings = settings
+        self._wanted = [str(mode) for mode in wanted]
+        self._leases: dict[str, lease.Lease] = {}
+        self._runners: dict[str, Runner] = {}
+        self._beats = Beats(settings)
+        self._asked_to_stop = threading.Event()
+        self._has_failed = False
+        self._spark: SparkSession | None = None
+
+    def run(self) -> int:
+        """Returns 0 when every mode was stopped on purpose, 2 when one failed.
+
+        Raises StreamBusyError when another process runs one of the modes, before anything starts.
+        """
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(stop, lambda *_: self._asked_to_stop.set())
+        self._take_leases()
+        try:
+            for mode in self._wanted:
+                self._beats.say(mode, DriverState.STARTING)
+            self._spark = self._session()
+            for mode in self._wanted:
+                self._start(mode)
+            self._watch()
+        except LockstepError as error:
+            for mode in list(self._leases):
+                self._drop(mode, error)
+        finally:
+            for mode in list(self._leases):
+                self._drop(mode)
+        return 2 if self._has_failed else 0
+
+    def _take_leases(self) -> None:
+        for mode in self._wanted:
+            self._leases[mode] = lease.acquire(self._settings, mode)
+
+    def _session(self) -> "SparkSession":
+        name = f"lockstep streams {' '.join(self._wanted)}"
+        held = [taken.fileno() for taken in self._leases.values()]
+        return stream_session(self._settings, name, held)
+
+    def _start(self, mode: str) -> None:
+        """Start one runner; a mode that cannot start is dropped with its reason."""
+        try:
+            runner = Runner(
+                self._settings,
+                mode,
+                modes.sink_of(self._spark, self._settings, mode),
+                xid_near=self._xid_now(),
+                skipped=given_up_offsets(self._settings),
+                stage=modes.stage_of(mode),
+            )
+            runner.start(self._spark, self._checkpoint_location(mode))
+        except LockstepError as error:
+            self._drop(mode, error)
+            return
+        self._runners[mode] = runner
+        self._beats.say(mode, DriverState.RUNNING, runner)
+
+    def _watch(self) -> None:
+        """Until no mode is left: drop what failed or is no longer wished, and tell how it goes."""
+        clock = DatabaseClock(self._settings)
+        beaten = 0.0
+        while any(mode in self._runners for mode in self._wanted):
+            if self._asked_to_stop.wait(POLL_SECONDS):
+                return
+            for mode, runner in list(self._runners.items()):
+                if (failure := runner.failure()) is not None:
+                    self._drop(mode, failure)
+                elif not self._is_wished(mode):
+                    self._drop(mode)
+            self._host_history()
+            if time.monotonic() - beaten >= BEAT_SECONDS:
+                beaten = time.monotonic()
+                clock.read()
+                for mode, runner in self._runners.items():
+                    self._beats.say(mode, DriverState.RUNNING, runner, clock)
+
+    def _is_wished(self, mode: str) -> bool:
+        if mode == HISTORY:
+            return not self._temporal_is_wished()
+        desired = read_desired(self._settings, mode)
+        return desired is None or desired.state is DesiredState.RUNNING
+
+    def _temporal_is_wished(self) -> bool:
+        desired = read_desired(self._settings, StreamMode.TEMPORAL)
+        return desired is not None and desired.state is DesiredState.RUNNING
+
+    def _host_history(self) -> None:
+        """Take on the history query when nobody writes the history, here or elsewhere."""
+        if HISTORY in self._leases or StreamMode.TEMPORAL in self._runners:
+            return
+        if self._temporal_is_wished():
+            return
+        try:
+            self._leases[HISTORY] = lease.acquire(self._settings, HISTORY)
+        except StreamBusyError:
+            return
+        self._start(HISTORY)
+
+    def _drop(self, mode: str, failure: BaseException | None = None) -> None:
+        """End one mode, say how it ended, and give its lease back."""
+        runner = self._runners.pop(mode, None)
+        if failure is not None:
+            self._has_failed = self._has_failed or mode != HISTORY
+        if runner is not None:
+            self._beats.say(mode, DriverState.STOPPING, runner)
+            runner.stop()
+        state = DriverState.STOPPED if failure is None else DriverState.FAILED
+        self._beats.say(mode, state, runner, failure=failure)
+        held = self._leases.pop(mode, None)
+        if held is not None:
+            held.release()
+
+    def _checkpoint_location(self, mode: str) -> Path:
+        return mode_folder(self._settings, mode) / "checkpoint"
+
+    def _xid_now(self) -> int:
+        with connect(self._settings, Role.CDC) as connection:
+            query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+            return connection.execute(query).fetchone()[0]

@@ -1,0 +1,125 @@
+"""What the driver tells of its modes: heartbeats, with the distance to the database and the topic."""
+
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from lockstep.contracts import Role
+from lockstep.errors import LockstepError
+from lockstep.settings import Settings
+from lockstep.sources.change_topic import end_offset
+from lockstep.sources.postgres import connect
+from lockstep.streams.runner import Runner
+from lockstep.supervise.heartbeat import (
+    DriverState,
+    Heartbeat,
+    HeartbeatError,
+    IncompleteTransaction,
+    write_heartbeat,
+)
+
+
+class DatabaseClock:
+    """How far the database and the topic are; None while one does not answer."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.lsn: int | None = None
+        self.end_offset: int | None = None
+
+    def read(self) -> None:
+        self.lsn = self.end_offset = None
+        with suppress(LockstepError), connect(self._settings, Role.CDC) as connection:
+            query = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
+            self.lsn = connection.execute(query).fetchone()[0]
+        with suppress(LockstepError):
+            self.end_offset = end_offset(self._settings)
+
+
+class Beats:
+    """Writes the heartbeats of one driver's modes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._started_at = datetime.now(UTC)
+        self._rows: dict[str, tuple[datetime, int]] = {}
+
+    def say(
+        self,
+        mode: str,
+        state: DriverState,
+        runner: Runner | None = None,
+        clock: DatabaseClock | None = None,
+        failure: BaseException | None = None,
+    ) -> None:
+        """Replace the mode's heartbeat with what is known now."""
+        now = datetime.now(UTC)
+        known = {} if runner is None else self._of(mode, runner, now)
+        if clock is not None:
+            known |= self._distance(runner, clock, now)
+        error = None if failure is None else HeartbeatError(type(failure).__name__, str(failure))
+        write_heartbeat(
+            self._settings,
+            Heartbeat(
+                mode=mode,
+                pid=os.getpid(),
+                driver_started_at=self._started_at,
+                beat_at=now,
+                state=state,
+                error=error,
+                **known,
+            ),
+        )
+
+    def _of(self, mode: str, runner: Runner, now: datetime) -> dict:
+        progress, reached = runner.progress, runner.reached
+        return {
+            "frontier": reached.frontier,
+            "frontier_committed_at": _instant(runner.tracker.frontier_committed_us),
+            "next_offset": runner.tracker.next_offset,
+            "last_progress_at": progress.last_progress_at,
+            "rows_total": progress.rows_total,
+            "rows_per_second": self._rate(mode, progress.rows_total, now),
+            "latency": runner.latency.snapshot(now),
+            "micro_batch_seconds": progress.micro_batch_seconds,
+            "state_rows": runner.state_rows,
+            "incomplete": tuple(
+                IncompleteTransaction(
+                    tx_id=one.tx_id,
+                    age_seconds=max(0.0, now.timestamp() - one.committed_us / 1e6),
+                    changes_seen=one.changes_seen,
+                    changes_expected=one.changes_expected,
+                    missing=dict(one.missing),
+                )
+                for one in runner.incomplete()
+            ),
+            "quarantined": progress.quarantined,
+        }
+
+    def _distance(self, runner: Runner, clock: DatabaseClock, now: datetime) -> dict:
+        """Lag in time is nil when every record of the topic has been seen."""
+        frontier, committed_us = runner.reached.frontier, runner.tracker.frontier_committed_us
+        caught_up = clock.end_offset is not None and (
+            runner.tracker.next_offset >= clock.end_offset - 1  # the last is Kafka's own marker
+        )
+        lag_seconds = 0.0 if caught_up else None
+        if not caught_up and committed_us:
+            lag_seconds = max(0.0, now.timestamp() - committed_us / 1e6)
+        known = clock.lsn is not None and frontier is not None
+        return {
+            "end_offset": clock.end_offset,
+            "lag_bytes": max(0, clock.lsn - frontier) if known else None,
+            "lag_seconds": lag_seconds,
+        }
+
+    def _rate(self, mode: str, rows: int, now: datetime) -> float:
+        """Rows a second since the beat before."""
+        before = self._rows.get(mode)
+        self._rows[mode] = (now, rows)
+        if before is None or now <= before[0]:
+            return 0.0
+        return (rows - before[1]) / (now - before[0]).total_seconds()
+
+
+def _instant(microseconds: int | None) -> datetime | None:
+    return None if not microseconds else datetime.fromtimestamp(microseconds / 1e6, UTC)

@@ -1,0 +1,63 @@
+"""A transaction (or snapshot) that does not fit into memory, read from the topic again in slices.
+
+Memory is bounded by the slice and by one small entry for each order that the transaction touches.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from lockstep.cdc.records import Change, decode
+from lockstep.cdc.transactions import TRUNCATE, Transaction
+from lockstep.settings import Settings
+from lockstep.sources.change_topic import read_again
+from lockstep.streams.fold import Living, OrderChange, OrderFold, event, order_change
+
+
+@dataclass(frozen=True)
+class LargeTransaction:
+    """The transaction (whose `changes` are None) and where to find what it says.
+
+    skipped: offsets of records that an operator gave up.
+    """
+
+    settings: Settings
+    transaction: Transaction
+    skipped: frozenset[int]
+
+    def changes(self, wanted: Collection[str]) -> Iterator[list[Change]]:
+        """Its changes of the wanted tables, each once, in slices in the order of the topic."""
+        numbers: set[int] = set()
+        tx, offsets = self.transaction.tx, self.transaction.offsets
+        for records in read_again(self.settings, offsets.first, offsets.last + 1):
+            found = []
+            for offset, value in records:
+                if offset in self.skipped:
+                    continue
+                change = decode(value, offset, wanted)
+                if not isinstance(change, Change) or change.tx != tx:
+                    continue
+                if tx is not None and change.total_order in numbers:
+                    continue
+                if change.table in wanted or change.op == TRUNCATE:
+                    numbers.add(change.total_order)
+                    found.append(change)
+            yield found
+
+    def order_changes(self, table: str, living: Living) -> Iterator[list[OrderChange]]:
+        """One change for each order, in slices: a first pass finds where its last event is."""
+        fold: OrderFold[int] = OrderFold()
+        for changes in self.changes({table}):
+            for change in changes:
+                fold.note(change, change.offset, table, living)
+        for changes in self.changes({table}):
+            yield [found for change in changes for found in self._last_of(change, fold)]
+
+    def _last_of(self, change: Change, fold: OrderFold[int]) -> Iterator[OrderChange]:
+        """The orders whose last event this change is: one at the most, but for TRUNCATE."""
+        if change.op == TRUNCATE:
+            ids = [order_id for order_id, (_, _, last) in fold.items() if last == change.offset]
+        else:
+            order_id = event(change)[0] if change.row is not None else None
+            ids = [order_id] if order_id in fold and fold[order_id][2] == change.offset else []
+        for order_id in ids:
+            yield order_change(order_id, fold.op(order_id), change, self.transaction)

@@ -1,0 +1,40 @@
+"""Which parts make a mode: its sink, and what its records go through in Spark before."""
+
+from typing import TYPE_CHECKING
+
+from lockstep.contracts import HISTORY, StreamMode
+from lockstep.errors import StreamError
+from lockstep.settings import Settings
+from lockstep.streams import published
+from lockstep.streams.runner import Stage
+from lockstep.streams.sink import ChangeLogSink, Enrichment, Sink, open_change_log
+from lockstep.streams.temporal import History, HistorySink, TemporalEnrichment, history_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def sink_of(spark: "SparkSession", settings: Settings, mode: str) -> Sink:
+    """The sink of a mode, or of the history query, its table opened. Raises LockstepError."""
+    if mode == HISTORY:
+        return HistorySink(settings)
+    log = open_change_log(settings, StreamMode(mode))
+    return ChangeLogSink(log, _enrichment(spark, settings, mode, log.reached.frontier))
+
+
+def _enrichment(
+    spark: "SparkSession", settings: Settings, mode: str, frontier: int | None
+) -> Enrichment:
+    match mode:
+        case StreamMode.OUTBOX:
+            return published.outbox()
+        case StreamMode.MESSAGE:
+            return published.message()
+        case StreamMode.TEMPORAL:
+            return TemporalEnrichment(spark, History(settings, history_log(settings), frontier))
+    raise StreamError(f"the mode {mode} is not built yet")
+
+
+def stage_of(mode: str) -> Stage | None:
+    """What the mode's records go through in Spark before they come to the driver."""
+    return None

@@ -1,0 +1,247 @@
+"""One stream: records in, whole transactions, one commit. The protocol is the same for every sink.
+
+A micro-batch, step by step:
+
+1. read: offset and value of its records come to the driver (bounded by maxOffsetsPerTrigger);
+2. on the first one after a start, what lies between the table's resume offset and it is read again;
+3. decode and follow: the tracker releases the transactions that are whole now;
+4. write: the sink commits them with the frontier; only this commit counts.
+
+A record that cannot be read stops the stream after what precedes it has been committed. A
+micro-batch that Spark runs again is recognised by its offsets and changes nothing.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lockstep.cdc.records import Change, Record, Tombstone, decode, is_known
+from lockstep.cdc.transactions import IncompleteTransaction, Transaction, TransactionTracker
+from lockstep.errors import PoisonedRecordError
+from lockstep.observe.latency import LatencyWindow
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import Reached
+from lockstep.sources import change_topic
+from lockstep.streams import faults
+from lockstep.streams.large import LargeTransaction
+from lockstep.streams.quarantine import Quarantine
+from lockstep.streams.sink import Sink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+RECORDS_MAX = 50_000
+"""Records of one micro-batch: some 50 MB in the driver. Larger ones are no quicker."""
+QUIET_COMMIT_SECONDS = 5.0
+"""A frontier that moves without orders is committed this often."""
+RELEASED_TOGETHER_MAX = 20_000
+"""Changes of transactions that are written in one commit, unless one alone has more."""
+
+Stage = Callable[["DataFrame"], "DataFrame"]
+Records = Sequence[tuple[int, bytes | None]]
+
+
+@dataclass
+class Progress:
+    """What a runner knows of itself, for the heartbeat."""
+
+    rows_total: int = 0
+    last_progress_at: datetime | None = None
+    micro_batch_seconds: float | None = None
+    quarantined: int = 0
+
+
+class Runner:
+    """One streaming query and its sink. Made, started and stopped by the driver's main thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        sink: Sink,
+        *,
+        xid_near: int,
+        skipped: frozenset[int],
+        stage: Stage | None = None,
+    ) -> None:
+        """stage: what the records go through in Spark before they come to the driver."""
+        self.name = name
+        self.progress = Progress()
+        self.latency = LatencyWindow()
+        self.error: BaseException | None = None
+        self.tracker = TransactionTracker(
+            wanted=sink.wanted,
+            frontier=sink.reached.frontier,
+            next_offset=sink.reached.resume_offset,
+            xid_near=xid_near,
+            skipped=skipped,
+        )
+        self._settings = settings
+        self._sink = sink
+        self._skipped = skipped
+        self._stage = stage or (lambda records: records)
+        self._quarantine = Quarantine(settings, name)
+        self._at_work = threading.Lock()
+        self._stopping = False
+        self._is_first = True
+        self._committed_at = time.monotonic()
+        self._query: StreamingQuery | None = None
+
+    def start(self, spark: "SparkSession", checkpoint_location: "Path") -> None:
+        """Start the query; it goes on where the checkpoint location says."""
+        records = change_topic.stream(
+            spark,
+            self._settings,
+            first_offset=self._sink.reached.resume_offset,
+            records_max=RECORDS_MAX,
+        )
+        self._query = (
+            self._stage(records)
+            .writeStream.queryName(self.name)
+            .option("checkpointLocation", str(checkpoint_location))
+            .foreachBatch(self._micro_batch)
+            .start()
+        )
+
+    def stop(self) -> None:
+        """End the query after the micro-batch under way, and wait for it."""
+        self._stopping = True
+        with self._at_work:
+            if self._query is not None:
+                self._query.stop()
+
+    @property
+    def reached(self) -> Reached:
+        """How far the sink's table goes."""
+        return self._sink.reached
+
+    @property
+    def state_rows(self) -> int:
+        """Changes held in memory of transactions that are not whole."""
+        return self.tracker.held_changes
+
+    def incomplete(self) -> list[IncompleteTransaction]:
+        """Transactions that ended, and of which changes are missing."""
+        with self._at_work:
+            return self.tracker.incomplete()
+
+    def failure(self) -> BaseException | None:
+        """Why the query ended by itself; None while it runs."""
+        if self._query is None or self._query.isActive:
+            return None
+        return self.error or self._query.exception() or RuntimeError(f"{self.name} just ended")
+
+    def _micro_batch(self, records: "DataFrame", _number: int) -> None:
+        with self._at_work:
+            if self._stopping:
+                return
+            faults.in_mode(self.name)
+            started = time.monotonic()
+            try:
+                self._take(records.toArrow().sort_by("offset"))
+                self._sink.maintain()
+            except BaseException as error:
+                self.error = error
+                raise
+            self.progress.micro_batch_seconds = time.monotonic() - started
+            self.progress.last_progress_at = datetime.now(UTC)
+
+    def _take(self, records: pa.Table) -> None:
+        """Steps 2 to 4 for the records of one micro-batch."""
+        if not records.num_rows:
+            return
+        offsets = records["offset"].to_pylist()
+        if self._is_first:
+            again = change_topic.read_again(self._settings, self.tracker.next_offset, offsets[0])
+            for stretch in again:
+                self._advance(stretch)
+            self._is_first = False
+        self._advance(list(zip(offsets, records["value"].to_pylist(), strict=True)))
+
+    def _advance(self, records: Records) -> None:
+        seen_us = time.time_ns() // 1000
+        decoded = _Decoded(self._readable(records))
+        released = self.tracker.feed(decoded)
+        self._write(released, seen_us)
+        if decoded.poison is not None:
+            raise decoded.poison
+
+    def _readable(self, records: Records) -> Iterator[Record]:
+        """Decode what is new; a change of a table nobody knows is put aside, and counts."""
+        for offset, value in records:
+            if offset < self.tracker.next_offset:
+                continue
+            if offset in self._skipped:
+                yield Tombstone(offset)
+                continue
+            record = decode(value, offset, self._sink.wanted)
+            if isinstance(record, Change) and not is_known(record.table):
+                self._quarantine.put(offset, f"unknown table {record.table}", value)
+                self.progress.quarantined += 1
+            yield record
+
+    def _write(self, released: Sequence[Transaction], seen_us: int) -> None:
+        """Step 4, in one commit for what fits into memory, and one for each that does not."""
+        together: list[Transaction] = []
+        held = 0
+        for transaction in released:
+            if transaction.changes is None:
+                self._commit(together, seen_us)
+                self._commit_large(transaction, seen_us)
+                together, held = [], 0
+                continue
+            together.append(transaction)
+            held += len(transaction.changes)
+            if held > RELEASED_TOGETHER_MAX:
+                self._commit(together, seen_us)
+                together, held = [], 0
+        self._commit(together, seen_us)
+
+    def _commit(self, transactions: Sequence[Transaction], seen_us: int) -> None:
+        if not transactions:
+            return
+        quiet = not any(transaction.changes for transaction in transactions)
+        if quiet and time.monotonic() - self._committed_at < QUIET_COMMIT_SECONDS:
+            return
+        rows = self._sink.write(
+            transactions, transactions[-1].commit_lsn, self._resume_after(transactions[-1]), seen_us
+        )
+        self._committed_at = time.monotonic()
+        self.progress.rows_total += rows.num_rows
+        if rows.num_rows:
+            self.latency.add(rows, datetime.now(UTC))
+
+    def _commit_large(self, transaction: Transaction, seen_us: int) -> None:
+        large = LargeTransaction(self._settings, transaction, self._skipped)
+        self.progress.rows_total += self._sink.write_large(
+            large, self._resume_after(transaction), seen_us
+        )
+        self._committed_at = time.monotonic()
+
+    def _resume_after(self, transaction: Transaction) -> int:
+        """Where reading must go on once this transaction is written, and later ones are not."""
+        if transaction.commit_lsn == self.tracker.frontier:
+            return self.tracker.resume_offset
+        return min(self.tracker.resume_offset, transaction.offsets.first)
+
+
+class _Decoded(Iterable[Record]):
+    """The records up to the first that cannot be read, which is kept for later."""
+
+    def __init__(self, records: Iterator[Record]) -> None:
+        self._records = records
+        self.poison: PoisonedRecordError | None = None
+
+    def __iter__(self) -> Iterator[Record]:
+        try:
+            yield from self._records
+        except PoisonedRecordError as error:
+            self.poison = error

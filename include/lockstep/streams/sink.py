@@ -1,0 +1,162 @@
+"""What a stream's query writes to. One class for the change logs, one for the dimensions' history.
+
+A sink turns whole transactions into rows and commits them with the frontier; reading, decoding and
+following transactions is the runner's.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from lockstep.cdc.transactions import Transaction
+from lockstep.contracts import (
+    CHANGE_LOG_COLUMNS,
+    CHANGE_LOG_PARTITION,
+    StreamMode,
+    change_log_table,
+)
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import AppendLog, Reached
+from lockstep.sources.delta import open_table, run_query
+from lockstep.streams import faults
+from lockstep.streams.fold import OrderChange, fold_orders, is_alive
+from lockstep.streams.large import LargeTransaction
+from lockstep.streams.rows import change_log_rows, no_rows, stamped
+
+
+class Sink(ABC):
+    """wanted: the tables whose rows are decoded for it."""
+
+    wanted: frozenset[str]
+
+    @property
+    @abstractmethod
+    def reached(self) -> Reached:
+        """How far the sink's table goes."""
+
+    @abstractmethod
+    def write(
+        self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int
+    ) -> pa.Table:
+        """Commit what the transactions say, with the frontier; returns the rows, once readable.
+
+        All lie after the table's frontier, in commit order, and fit into memory.
+        """
+
+    @abstractmethod
+    def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
+        """Commit one transaction that does not fit into memory, whole; returns its rows' number."""
+
+    @abstractmethod
+    def maintain(self) -> bool:
+        """Compact now and then; called between micro-batches."""
+
+
+class Enrichment(ABC):
+    """What differs between the modes: where an order's names and prices come from.
+
+    orders_told_by: the table whose changes tell of orders (orders, the outbox, or messages).
+    """
+
+    orders_told_by: str
+    wanted: frozenset[str]
+
+    @abstractmethod
+    def enriched(self, changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
+        """order_time, client_name, table_name, pizzas (and is_raced) of each change, in order."""
+
+    def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
+        """Take in, durably, what else the transactions say, before their orders are enriched."""
+
+    def learn_large(self, large: LargeTransaction) -> None:
+        """The same of a transaction that does not fit into memory."""
+
+    def maintain(self) -> None:
+        """Look after tables of its own, between micro-batches."""
+
+
+def open_change_log(settings: Settings, mode: StreamMode) -> AppendLog:
+    """The mode's change log, for its one writer."""
+    return AppendLog(
+        settings.table_uri(change_log_table(mode)),
+        CHANGE_LOG_COLUMNS,
+        CHANGE_LOG_PARTITION,
+        settings.stream_versions_kept_hours,
+    )
+
+
+class ChangeLogSink(Sink):
+    """The change log of one mode."""
+
+    def __init__(self, log: AppendLog, enrichment: Enrichment) -> None:
+        self._log = log
+        self._enrichment = enrichment
+        self.wanted = enrichment.wanted
+
+    @property
+    def reached(self) -> Reached:
+        return self._log.reached
+
+    def write(
+        self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int
+    ) -> pa.Table:
+        # Step 1: make durable what later transactions will need (the dimensions).
+        faults.reach("before_dimensions")
+        self._enrichment.learn(transactions, resume_offset)
+        faults.reach("after_dimensions")
+        # Step 2: the orders' changes, enriched.
+        changes: list[OrderChange] = []
+        for transaction in transactions:
+            changes += fold_orders(
+                transaction,
+                transaction.changes,
+                self._enrichment.orders_told_by,
+                lambda: self._living(changes),
+            )
+        rows = no_rows()
+        if changes:
+            rows = change_log_rows(changes, self._enrichment.enriched(changes), seen_us)
+        # Step 3: one commit, with the frontier; only this makes anything visible.
+        rows = stamped(rows, datetime.now(UTC))
+        self._log.append(rows, frontier, resume_offset)
+        faults.reach("after_change_log")
+        return rows
+
+    def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
+        self._enrichment.learn_large(large)
+        faults.reach("after_dimensions")
+        slices = large.order_changes(self._enrichment.orders_told_by, lambda: self._living([]))
+        written = 0
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal written
+            for changes in slices:
+                rows = change_log_rows(changes, self._enrichment.enriched(changes), seen_us)
+                written += rows.num_rows
+                yield from stamped(rows, datetime.now(UTC)).combine_chunks().to_batches()
+
+        self._log.append_stream(batches(), large.transaction.commit_lsn, resume_offset)
+        faults.reach("after_change_log")
+        return written
+
+    def maintain(self) -> bool:
+        self._enrichment.maintain()
+        return self._log.maintain()
+
+    def _living(self, changes: Sequence[OrderChange]) -> set[int]:
+        """The orders alive after the changes that are not written yet; asked on TRUNCATE only."""
+        query = (
+            "SELECT order_id FROM (SELECT order_id, op, ROW_NUMBER() OVER "
+            "(PARTITION BY order_id ORDER BY commit_lsn DESC) AS age FROM log) AS latest "
+            "WHERE age = 1 AND op <> 'd'"
+        )
+        found = run_query(query, {"log": open_table(self._log.uri)}).read_all()
+        living = set(found["order_id"].to_pylist())
+        for change in changes:
+            if is_alive(change):
+                living.add(change.order_id)
+            else:
+                living.discard(change.order_id)
+        return living

@@ -1,0 +1,29 @@
+"""The streams' driver: one process that hosts the modes it is given.
+
+    python jobs/enrich_orders_stream.py --mode outbox --mode temporal
+
+Normally started by `lockstep stream start` or by Airflow, detached. Ends with 0 when its modes are
+stopped, with 2 when one failed; HOME/streams/<mode>/heartbeat.json tells why.
+"""
+
+import argparse
+import sys
+
+from lockstep.contracts import StreamMode
+from lockstep.errors import exit_on_error
+from lockstep.settings import Settings
+from lockstep.streams.driver import Driver
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Enrich orders as they are committed.")
+    parser.add_argument(
+        "--mode", type=StreamMode, choices=list(StreamMode), action="append", required=True
+    )
+    modes = list(dict.fromkeys(parser.parse_args().mode))
+    return Driver(Settings.load(), modes).run()
+
+
+if __name__ == "__main__":
+    with exit_on_error():
+        sys.exit(main())
