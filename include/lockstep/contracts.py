@@ -105,9 +105,9 @@ CHANGE_LOG_COLUMNS = {
 }
 """Name and Delta type of each column: one row for each order and transaction.
 
-op is c, u or d; a delete has nulls from order_time to pizzas. tx_id has 64 bits and is null in rows
-of the initial snapshot, whose commit_lsn is 0. Only the look-up marks rows as raced. committed_at is
-the database's clock, captured_at Debezium's, seen_at and written_at the driver's.
+op is c, u or d; a delete has nulls from order_time to pizzas. tx_id has 64 bits and is null in
+rows of the initial snapshot, whose commit_lsn is 0. Only the look-up marks rows as raced.
+committed_at is the database's clock, captured_at Debezium's, seen_at and written_at the driver's.
 """
 CHANGE_LOG_PARTITION = "commit_date"
 DIMENSION_CHANGES = f"{PIPELINE}/dimension_changes"

@@ -1,4 +1,4 @@
-"""What the driver tells of its modes: heartbeats, with the distance to the database and the topic."""
+"""What the driver tells of its modes: heartbeats, with their distance to database and topic."""
 
 import os
 from contextlib import suppress

@@ -7,6 +7,7 @@ following transactions is the runner's.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams import faults
-from lockstep.streams.fold import OrderChange, fold_orders, is_alive
+from lockstep.streams.fold import DELETED, OrderChange, fold_orders
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.rows import change_log_rows, no_rows, stamped
 
@@ -57,6 +58,7 @@ class Sink(ABC):
 class Enrichment(ABC):
     """What differs between the modes: where an order's names and prices come from.
 
+    A mode without state of its own leaves the methods after `enriched` as they are.
     orders_told_by: the table whose changes tell of orders (orders, the outbox, or messages).
     """
 
@@ -67,13 +69,13 @@ class Enrichment(ABC):
     def enriched(self, changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
         """order_time, client_name, table_name, pizzas (and is_raced) of each change, in order."""
 
-    def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
+    def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:  # noqa: B027
         """Take in, durably, what else the transactions say, before their orders are enriched."""
 
-    def learn_large(self, large: LargeTransaction) -> None:
+    def learn_large(self, large: LargeTransaction) -> None:  # noqa: B027
         """The same of a transaction that does not fit into memory."""
 
-    def maintain(self) -> None:
+    def maintain(self) -> None:  # noqa: B027
         """Look after tables of its own, between micro-batches."""
 
 
@@ -113,7 +115,7 @@ class ChangeLogSink(Sink):
                 transaction,
                 transaction.changes,
                 self._enrichment.orders_told_by,
-                lambda: self._living(changes),
+                partial(self._living, changes),
             )
         rows = no_rows()
         if changes:
@@ -155,8 +157,8 @@ class ChangeLogSink(Sink):
         found = run_query(query, {"log": open_table(self._log.uri)}).read_all()
         living = set(found["order_id"].to_pylist())
         for change in changes:
-            if is_alive(change):
-                living.add(change.order_id)
-            else:
+            if change.op == DELETED:
                 living.discard(change.order_id)
+            else:
+                living.add(change.order_id)
         return living
