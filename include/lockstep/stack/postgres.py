@@ -141,11 +141,15 @@ def _end_orphans(data: Path) -> None:
 
 
 def _remove_stale_lock(data: Path) -> None:
-    """After a reboot another program can have the old postmaster's pid: that lock is nobody's."""
+    """After a reboot another program can have the old postmaster's pid: that lock is nobody's.
+
+    Nor is that of a postmaster which was killed and not yet collected, which looks alive to a new
+    one.
+    """
     lock = data / "postmaster.pid"
     try:
-        pid = int(lock.read_text().splitlines()[0])
-        if psutil.Process(pid).name() != "postgres":
+        owner = psutil.Process(int(lock.read_text().splitlines()[0]))
+        if owner.name() != "postgres" or owner.status() == psutil.STATUS_ZOMBIE:
             lock.unlink()
     except (FileNotFoundError, ValueError, IndexError, psutil.NoSuchProcess):
         return
