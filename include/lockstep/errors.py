@@ -13,10 +13,14 @@ class LockstepError(Exception):
     """Base of every expected failure."""
 
     exit_code = 2
+    restart_helps = True
+    """Of an error that ends a stream: the same start, later, may succeed without a person."""
 
 
 class ConfigurationError(LockstepError):
     """A setting is missing, malformed, or contradicts another."""
+
+    restart_helps = False
 
 
 class WindowError(LockstepError):
@@ -25,6 +29,8 @@ class WindowError(LockstepError):
 
 class JarsIncompleteError(LockstepError):
     """The JVM parts are missing or damaged."""
+
+    restart_helps = False
 
 
 class PostgresUnavailableError(LockstepError):
@@ -65,6 +71,8 @@ class StreamError(LockstepError):
 
 class PoisonedRecordError(StreamError):
     """A record of the change topic cannot be read."""
+
+    restart_helps = False
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
         super().__init__(
@@ -108,6 +116,8 @@ class StreamNotStoppedError(StreamError):
 
 class SnapshotRepeatedError(StreamError):
     """The connector took a second snapshot: what changed before it may be missing."""
+
+    restart_helps = False
 
 
 @contextmanager

@@ -60,8 +60,8 @@ def test_wish_lease_and_last_word_decide(desired, holder, beat, expected, why) -
 @pytest.mark.parametrize(
     ("change", "expected", "why"),
     [
-        ({"beat_at": ago(29)}, Health.OK, "behind"),
-        ({"beat_at": ago(31)}, Health.STALLED, "has not beaten for 31 s"),
+        ({"beat_at": ago(89)}, Health.OK, "behind"),
+        ({"beat_at": ago(91)}, Health.STALLED, "has not beaten for 91 s"),
         ({"state": DriverState.STARTING}, Health.STALLED, "has been starting for 3600 s"),
         (
             {"state": DriverState.STARTING, "driver_started_at": ago(20)},
@@ -71,13 +71,14 @@ def test_wish_lease_and_last_word_decide(desired, holder, beat, expected, why) -
         ({"state": DriverState.STOPPING}, Health.DEAD, "was told to end"),
         ({"state": DriverState.STOPPED}, Health.DEAD, "was told to end"),
         ({"last_progress_at": ago(7000)}, Health.OK, "behind"),  # nothing waits
-        ({"last_progress_at": ago(299), "end_offset": 101}, Health.OK, "behind"),
+        ({"last_progress_at": ago(299), "end_offset": 111}, Health.OK, "behind"),
+        ({"last_progress_at": ago(7000), "end_offset": 110}, Health.OK, "behind"),  # but markers
         (
             {"last_progress_at": ago(301), "end_offset": 1101},
             Health.STALLED,
             "has made no progress for 301 s while 1,001 records wait, from offset 100 on",
         ),
-        ({"last_progress_at": None, "end_offset": 101}, Health.STALLED, "for 3600 s"),
+        ({"last_progress_at": None, "end_offset": 111}, Health.STALLED, "for 3600 s"),
         ({"lag_seconds": 300.0}, Health.OK, "300.0 s"),
         ({"lag_seconds": 301.0}, Health.LAGGING, "is 301.0 s (0.5 MiB) behind, beyond"),
         ({"lag_bytes": 1025 * MIB}, Health.LAGGING, "(1,025.0 MiB) behind, beyond"),

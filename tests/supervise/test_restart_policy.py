@@ -6,6 +6,7 @@ from lockstep.supervise.restart_policy import (
     GiveUp,
     Restart,
     after_failure,
+    helps,
 )
 
 
@@ -26,3 +27,10 @@ def test_a_stream_that_worked_long_starts_with_a_clean_sheet() -> None:
 def test_the_limit_can_be_lower() -> None:
     assert after_failure(0, 0, restarts_max=0) == GiveUp(0)
     assert after_failure(1, 0, restarts_max=2) == Restart(2, 10)
+
+
+def test_what_needs_a_person_is_not_tried_again() -> None:
+    assert not helps("PoisonedRecordError")
+    assert helps("PostgresUnavailableError")
+    assert helps("StreamingQueryException")
+    assert helps("exit_on_error")

@@ -6,7 +6,7 @@ modules print on success is theirs. Heavy imports (Spark, Airflow) stay inside t
 
 import typer
 
-from lockstep.cli import airflow, batch, bench, demo, orders, sql, stack
+from lockstep.cli import airflow, batch, bench, demo, orders, sql, stack, stream
 from lockstep.errors import exit_on_error
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 stack.register(app)
 app.add_typer(orders.app, name="orders", help="Load, replay and generate the pizzeria's orders.")
 app.add_typer(batch.app, name="batch", help="The hourly enrichment, by hand.")
+app.add_typer(stream.app, name="stream", help="The streams: start, stop, look at them.")
 app.add_typer(bench.app, name="bench", help="Benchmarks, each beside its peer.")
 sql.register(app)
 airflow.register(app)

@@ -57,17 +57,20 @@ def up(
 
 
 def down() -> None:
-    """Stop every service, gracefully, in reverse order. Data stays."""
+    """Stop every stream and every service, gracefully, in reverse order. Data stays."""
     from lockstep.stack import control
+    from lockstep.supervise import launcher
 
-    console = Console()
+    console, settings = Console(), Settings.load()
 
     def tell(outcome: control.Outcome) -> None:
         if outcome.acted:
             console.print(f"  {outcome.service:<22} stopped in {outcome.seconds:.1f} s")
 
     with console.status("stopping …"):
-        control.down(Settings.load(), tell)
+        for stream in launcher.stop_all(settings, "stopped by `lockstep down`"):
+            console.print(f"  stream {stream.mode:<15} {'killed' if stream.killed else 'stopped'}")
+        control.down(settings, tell)
     console.print("everything is stopped")
 
 

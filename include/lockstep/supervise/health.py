@@ -47,10 +47,14 @@ class Limits:
     starting_seconds_max: float = 180.0
     """From the driver's start to its first micro-batch: Spark's session is 7 s on an idle machine,
     and folding a long history again takes its time."""
-    beat_seconds_max: float = 30.0
-    """The driver beats every second; a long collection of garbage is no failure."""
+    beat_seconds_max: float = 90.0
+    """The driver beats every second, but not within the longest micro-batch, nor while another of
+    its modes starts."""
     stalled_seconds_max: float = 300.0
     """The longest micro-batch, of a transaction of a million changes, takes a minute or two."""
+    waiting_records_max: int = 10
+    """At the end of the topic stand Kafka's own markers, which are no input. Where there is input
+    there soon is more: the connector's heartbeats alone exceed this within a minute."""
     lag_seconds_max: float = 300.0
     lag_bytes_max: int = 1024 * MIB
     """A quarter of the WAL that is kept for the slot: beyond that, changes are lost."""
@@ -113,6 +117,8 @@ def _by_its_word(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding
     """Of a driver that holds the lease and has spoken."""
     if heartbeat.state is DriverState.FAILED:
         return Finding(Health.FAILED, error_of(heartbeat))
+    if heartbeat.state is DriverState.STARTING:
+        return _starting(heartbeat, now, limits)
     beat_seconds = _age(heartbeat.beat_at, now)
     if beat_seconds > limits.beat_seconds_max:
         return Finding(
@@ -121,8 +127,6 @@ def _by_its_word(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding
         )
     if heartbeat.state in (DriverState.STOPPING, DriverState.STOPPED):
         return Finding(Health.DEAD, f"its driver (pid {heartbeat.pid}) was told to end, and ends")
-    if heartbeat.state is DriverState.STARTING:
-        return _starting(heartbeat, now, limits)
     return _at_work(heartbeat, now, limits)
 
 
@@ -136,7 +140,7 @@ def _starting(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding:
 def _at_work(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding:
     waiting = (heartbeat.end_offset or 0) - (heartbeat.next_offset or 0)
     still_seconds = _age(heartbeat.last_progress_at or heartbeat.driver_started_at, now)
-    if waiting > 0 and still_seconds > limits.stalled_seconds_max:
+    if waiting > limits.waiting_records_max and still_seconds > limits.stalled_seconds_max:
         return Finding(
             Health.STALLED,
             f"has made no progress for {still_seconds:.0f} s while {waiting:,} records wait, "
@@ -163,10 +167,11 @@ def describe_lag(heartbeat: Heartbeat) -> str:
 
 
 def error_of(heartbeat: Heartbeat) -> str:
-    """The error that ended the mode, as `Name: message`."""
+    """The error that ended the mode, as `Name: message`, its first line."""
     if heartbeat.error is None:
         return "its driver failed without naming an error"
-    return f"{heartbeat.error.name}: {heartbeat.error.message}"
+    first_line = heartbeat.error.message.strip().partition("\n")[0]
+    return f"{heartbeat.error.name}: {first_line}"
 
 
 def _age(moment: datetime, now: datetime) -> float:

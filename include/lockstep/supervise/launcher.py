@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import psutil
 
+from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.stack import process
@@ -26,6 +27,7 @@ from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.health import error_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
+from lockstep.supervise.observation import running_modes
 
 DRIVER = PROJECT_DIR / "jobs" / "enrich_orders_stream.py"
 START_SECONDS_MAX = 180.0
@@ -85,6 +87,19 @@ def stop(settings: Settings, modes: Sequence[str], reason: str) -> list[Stopped]
     if late and (held := _still_held(settings, late, TERM_SECONDS_MAX)):
         raise StreamNotStoppedError(sorted(held), STOP_SECONDS_MAX)
     return [Stopped(mode, mode in running, mode in late) for mode in modes]
+
+
+def stop_all(settings: Settings, reason: str) -> list[Stopped]:
+    """Stop every stream that runs, as `stop` does, and wait until the drivers have ended, too.
+
+    For what is about to take away all that a driver needs.
+    """
+    pids = {lease.holder(settings, mode) for mode in (*StreamMode, HISTORY)} - {None}
+    drivers = [_record_of(pid) for pid in pids]
+    stopped = stop(settings, running_modes(settings), reason)
+    for driver in drivers:
+        process.stop(driver, signal.SIGTERM, TERM_SECONDS_MAX)
+    return stopped
 
 
 def log_of(settings: Settings, mode: str) -> Path:
@@ -185,10 +200,13 @@ def _still_held(settings: Settings, modes: Collection[str], seconds_max: float) 
 
 def _kill_driver(settings: Settings, mode: str) -> None:
     """End the driver that holds the mode, and the JVM to which a dead one left it."""
-    if (pid := lease.holder(settings, mode)) is None:
-        return
+    if (pid := lease.holder(settings, mode)) is not None:
+        process.stop(_record_of(pid), signal.SIGTERM, TERM_SECONDS_MAX)
+
+
+def _record_of(holder: int) -> ProcessRecord:
+    """Of a process that holds a lease now."""
     try:
-        created = psutil.Process(pid).create_time()
+        return ProcessRecord(holder, psutil.Process(holder).create_time())
     except psutil.NoSuchProcess:
-        created = 0.0  # whatever is still in its session is its own: the lease says so
-    process.stop(ProcessRecord(pid, created), signal.SIGTERM, TERM_SECONDS_MAX)
+        return ProcessRecord(holder, 0.0)  # its session is still its own: the lease says so

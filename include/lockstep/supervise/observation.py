@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lockstep.contracts import HISTORY, StreamMode
+from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import Desired, read_desired
@@ -35,5 +35,5 @@ def observe(settings: Settings, mode: str, limits: Limits = LIMITS) -> Observati
 
 
 def running_modes(settings: Settings) -> list[str]:
-    """The modes, and the history query, whose lease somebody holds."""
-    return [mode for mode in (*StreamMode, HISTORY) if lease.holder(settings, mode) is not None]
+    """The modes whose lease somebody holds."""
+    return [mode for mode in StreamMode if lease.holder(settings, mode) is not None]

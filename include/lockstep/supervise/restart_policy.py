@@ -6,6 +6,8 @@ what it needs is back. The pauses and the starts between them outlast seven minu
 
 from dataclasses import dataclass
 
+from lockstep import errors
+
 RESTARTS_MAX = 10
 FIRST_PAUSE_SECONDS = 5.0
 PAUSE_SECONDS_MAX = 30.0
@@ -37,3 +39,11 @@ def after_failure(
     if restarts >= restarts_max:
         return GiveUp(restarts)
     return Restart(restarts + 1, min(FIRST_PAUSE_SECONDS * 2**restarts, PAUSE_SECONDS_MAX))
+
+
+def helps(error_name: str) -> bool:
+    """Whether a restart may mend a stream that ended with this error of errors.py.
+
+    True for one that is not known there: it may be Spark's, of a service that was away.
+    """
+    return getattr(getattr(errors, error_name, None), "restart_helps", True)

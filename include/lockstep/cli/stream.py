@@ -1,0 +1,141 @@
+"""`lockstep stream`: start, stop and look at the streams.
+
+Only the talking is here; starting, stopping and judging are lockstep.supervise's.
+"""
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from lockstep.contracts import HISTORY, StreamMode
+from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from lockstep.supervise.heartbeat import Heartbeat
+    from lockstep.supervise.observation import Observation
+
+TABLE_COLUMNS = 100
+UNKNOWN = ""
+COLOURS = {"ok": "green", "starting": "cyan", "stopped": "dim", "lagging": "yellow"}
+WRONG_COLOUR = "bold red"
+
+app = typer.Typer(no_args_is_help=True)
+
+ModeOrAll = StrEnum("ModeOrAll", [*StreamMode, "all"])
+Modes = Annotated[list[ModeOrAll], typer.Argument(metavar="MODE...|all", help="Streams by mode.")]
+
+
+@app.command()
+def start(modes: Modes) -> None:
+    """Start these streams in one driver, and wait until each works.
+
+    The driver goes on by itself; what ends it is `lockstep stream stop`. A stream that runs already
+    is refused. If it fails later, nobody starts it again: that is what the DAGs stream_… are for.
+    """
+    from lockstep.supervise import launcher
+
+    settings, console, chosen = Settings.load(), Console(soft_wrap=True), _chosen(modes)
+    with console.status(f"starting {', '.join(chosen)} …"):
+        driver = launcher.start(settings, chosen, "started by `lockstep stream start`")
+    for mode in chosen:
+        console.print(f"{mode} works (pid {driver.pid})", highlight=False)
+    log = launcher.log_of(settings, chosen[0]).resolve()
+    console.print(f"log: {log}", highlight=False)
+
+
+@app.command()
+def stop(modes: Modes) -> None:
+    """Stop these streams after the micro-batch under way; others of their driver go on."""
+    from lockstep.supervise import launcher
+
+    console, chosen = Console(soft_wrap=True), _chosen(modes)
+    with console.status(f"stopping {', '.join(chosen)} …"):
+        outcomes = launcher.stop(Settings.load(), chosen, "stopped by `lockstep stream stop`")
+    for one in outcomes:
+        how = "killed: it did not end in time" if one.killed else "stopped"
+        console.print(f"{one.mode} {how if one.was_running else 'did not run'}", highlight=False)
+
+
+@app.command()
+def status(
+    modes: Annotated[
+        list[ModeOrAll] | None, typer.Argument(metavar="[MODE...|all]", help="Default: all.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Show each stream. Exits with 1 when one that should run does not, or does not work."""
+    from lockstep.supervise.observation import observe
+
+    settings = Settings.load()
+    chosen = _chosen(modes or [ModeOrAll.all])
+    seen = [observe(settings, mode) for mode in chosen]
+    history = observe(settings, HISTORY)
+    if history.holder is not None and len(chosen) == len(StreamMode):
+        seen.append(history)
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps([_plain(one) for one in seen]))
+    else:
+        _print_table(seen)
+    if any(one.finding.health.wrong for one in seen):
+        raise typer.Exit(1)
+
+
+def _chosen(modes: list[ModeOrAll]) -> list[str]:
+    """The modes meant, each once, in their usual order."""
+    named = {str(mode) for mode in modes}
+    return [str(mode) for mode in StreamMode if mode in named or ModeOrAll.all in named]
+
+
+def _plain(one: "Observation") -> dict:
+    """JSON values: what the files say, and the judgement."""
+    import msgspec
+
+    plain = msgspec.to_builtins(one)
+    return {**plain.pop("finding"), **plain}
+
+
+def _print_table(seen: list["Observation"]) -> None:
+    from lockstep.supervise.health import Health
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("stream", "health", "pid", "rows", "rows/s", "lag", "p50", "p99", "restarts"):
+        justify = "left" if title in ("stream", "health") else "right"
+        table.add_column(title, justify=justify, no_wrap=True)
+    for one in seen:
+        health = one.finding.health
+        table.add_row(
+            one.mode,
+            f"[{COLOURS.get(health, WRONG_COLOUR)}]{health}[/]",
+            str(one.holder or ""),
+            *_figures(one.heartbeat if one.holder else None),
+            str(one.desired.restarts) if one.desired else "",
+        )
+    console = Console()
+    console.width = max(console.width, TABLE_COLUMNS)
+    console.print(table)
+    for one in seen:
+        if one.finding.health is Health.OK:
+            continue
+        console.print(f"[bold]{one.mode}[/]: {escape(one.finding.why)}", highlight=False)
+
+
+def _figures(beat: "Heartbeat | None") -> tuple[str, ...]:
+    """Rows, rows a second, lag, and the latency's median and 99th percentile."""
+    if beat is None:
+        return (UNKNOWN,) * 5
+    return (
+        f"{beat.rows_total:,}",
+        f"{beat.rows_per_second:,.1f}",
+        _seconds(beat.lag_seconds),
+        _seconds(beat.latency.p50 if beat.latency else None),
+        _seconds(beat.latency.p99 if beat.latency else None),
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.2f} s"

@@ -1,0 +1,93 @@
+"""`lockstep stream` as people and programs see it, with drivers that need no Spark."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from lockstep.cli import app
+from lockstep.errors import StreamBusyError
+from lockstep.supervise import launcher
+from typer.testing import CliRunner, Result
+
+from tests.supervise.conftest import behave, settings, starts
+
+__all__ = ["behave", "settings", "starts"]
+
+pytestmark = pytest.mark.usefixtures("settings")
+
+
+@pytest.fixture
+def lockstep(monkeypatch) -> Iterator[Callable[..., Result]]:
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments: str) -> Result:
+        result = CliRunner().invoke(app, arguments)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+def states(lockstep) -> dict[str, str]:
+    shown = json.loads(lockstep("stream", "status", "--json").stdout)
+    return {one["mode"]: one["health"] for one in shown}
+
+
+def test_streams_are_started_shown_and_stopped(lockstep, starts) -> None:
+    started = lockstep("stream", "start", "outbox", "temporal")
+    assert f"outbox works (pid {starts()[0]})" in started.stdout
+    shown = lockstep("stream", "status")
+    assert shown.exit_code == 0
+    assert all(len(line) <= 100 for line in shown.stdout.splitlines())
+    [line] = [line for line in shown.stdout.splitlines() if line.startswith("outbox ")]
+    for figure in ("ok", "42", "0.20 s", str(starts()[0])):
+        assert figure in line
+    assert lockstep("stream", "stop", "outbox", "message").stdout.splitlines() == [
+        "outbox stopped",
+        "message did not run",
+    ]
+    assert states(lockstep) == {
+        "lookup": "stopped",
+        "outbox": "stopped",
+        "message": "stopped",
+        "temporal": "ok",
+        "transaction": "stopped",
+    }
+
+
+def test_all_is_one_driver_for_every_mode(lockstep, starts) -> None:
+    lockstep("stream", "start", "all")
+    assert set(states(lockstep).values()) == {"ok"}
+    assert len(starts()) == 1
+    with pytest.raises(StreamBusyError):
+        lockstep("stream", "start", "temporal")
+    assert len(starts()) == 1
+
+
+def test_a_stream_that_should_run_and_does_not_is_exit_code_1(lockstep, behave) -> None:
+    lockstep("stream", "start", "outbox")
+    behave("outbox", "stall")
+    deadline = time.monotonic() + 10
+    while (shown := lockstep("stream", "status", "outbox")).exit_code == 0:
+        assert time.monotonic() < deadline
+    assert shown.exit_code == 1
+    assert "outbox: has made no progress for 3600 s while 100 records wait" in shown.stdout
+    assert lockstep("stream", "status", "temporal").exit_code == 0
+
+
+def test_down_stops_the_streams_first_and_waits_for_their_drivers(lockstep, settings) -> None:
+    lockstep("stream", "start", "all")
+    driver = launcher.ProcessRecord(launcher.lease.holder(settings, "lookup"), 0.0)
+    down = lockstep("down")
+    assert "stream lookup" in down.stdout
+    assert driver.process() is None
+    assert set(states(lockstep).values()) == {"stopped"}
+    assert "stopped by `lockstep down`" in lockstep("stream", "status").stdout
+
+
+def test_an_unknown_stream_is_refused_with_those_there_are(lockstep) -> None:
+    refused = lockstep("stream", "start", "table")
+    assert refused.exit_code == 2
+    assert "'temporal'" in refused.output
