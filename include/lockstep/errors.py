@@ -120,6 +120,10 @@ class SnapshotRepeatedError(StreamError):
     restart_helps = False
 
 
+class SoakError(LockstepError):
+    """A long check could not be carried out; what it found wrong is in its report instead."""
+
+
 @contextmanager
 def exit_on_error() -> Iterator[None]:
     """For each main: a LockstepError becomes one line on standard error and its exit code."""
