@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lockstep.contracts import HISTORY, StreamMode
-from lockstep.errors import ServiceError, StreamError, exit_on_error
+from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState
 from lockstep.supervise.health import Health
@@ -74,7 +74,7 @@ class StreamCollector(Collector):
         """None when its files cannot be read: then it counts as wanted and down."""
         try:
             return observe(self._settings, mode)
-        except (StreamError, OSError):
+        except (LockstepError, OSError):
             return None
 
 
