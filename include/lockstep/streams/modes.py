@@ -6,6 +6,7 @@ from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.streams import published
+from lockstep.streams.lookup import LookupEnrichment
 from lockstep.streams.runner import Stage
 from lockstep.streams.sink import ChangeLogSink, Enrichment, Sink, open_change_log
 from lockstep.streams.temporal import History, HistorySink, TemporalEnrichment, history_log
@@ -30,6 +31,8 @@ def _enrichment(
             return published.outbox()
         case StreamMode.MESSAGE:
             return published.message()
+        case StreamMode.LOOKUP:
+            return LookupEnrichment(spark, settings)
         case StreamMode.TEMPORAL:
             return TemporalEnrichment(spark, History(settings, history_log(settings), frontier))
     raise StreamError(f"the mode {mode} is not built yet")

@@ -1,0 +1,86 @@
+"""One connection to PostgreSQL for a Python worker of Spark, kept from one task to the next.
+
+Workers are reused (spark.python.worker.reuse), so a stream's micro-batches find their connection
+open and their statements prepared. A worker that Spark ends takes its connection along.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import psycopg
+from psycopg import errors
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
+
+from lockstep.contracts import Role
+from lockstep.settings import Settings
+from lockstep.sources.postgres import database_errors
+
+ANSWER_SECONDS_MAX = 60.0
+"""Crash recovery of the embedded database takes seconds; a stream that waits longer must say so."""
+_PARAMETERS = {
+    "autocommit": True,
+    "application_name": "lockstep stream",
+    # Only a lock on a whole table (TRUNCATE, a migration) can hold a look-up that long.
+    "options": "-c timezone=UTC -c statement_timeout=60s",
+    # A host that vanished without a word is noticed within half a minute.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+_kept: dict[tuple[str, int, Role], psycopg.Connection] = {}
+
+Answer = TypeVar("Answer")
+
+
+def answer(
+    settings: Settings,
+    role: Role,
+    question: Callable[[psycopg.Connection], Answer],
+    *,
+    seconds_max: float = ANSWER_SECONDS_MAX,
+) -> Answer:
+    """Ask over this process's connection; a lost one is opened anew and the question asked again.
+
+    question: only reads, so that asking twice is harmless.
+    Raises PostgresUnavailableError when the database does not come back within seconds_max, refuses
+    the role, or lacks what is asked for.
+    """
+    attempts = Retrying(
+        retry=retry_if_exception(_may_pass),
+        wait=wait_exponential(multiplier=0.05, max=1.0),
+        stop=stop_after_delay(seconds_max),
+        reraise=True,
+    )
+    with database_errors(settings, role):
+        return attempts(_ask, settings, role, question)
+
+
+def _ask(
+    settings: Settings, role: Role, question: Callable[[psycopg.Connection], Answer]
+) -> Answer:
+    key = (settings.postgres_host, settings.postgres_port, role)
+    connection = _kept.get(key)
+    if connection is None or connection.closed:
+        connection = _kept[key] = psycopg.connect(**settings.connection(role), **_PARAMETERS)
+    try:
+        return question(connection)
+    except psycopg.Error:
+        if connection.closed:
+            del _kept[key]
+        raise
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether it is worth asking again: the server went away, restarts, or is full of others."""
+    lasting = (
+        errors.InvalidAuthorizationSpecification,
+        errors.QueryCanceled,
+        errors.DiskFull,
+        errors.OutOfMemory,
+    )
+    return (
+        isinstance(error, psycopg.OperationalError)
+        and not isinstance(error, lasting)
+        and "authentication failed" not in str(error)
+    )
