@@ -1,13 +1,16 @@
 """`lockstep stream` as people and programs see it, with drivers that need no Spark."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from lockstep.cli import app
 from lockstep.errors import StreamBusyError
-from lockstep.supervise import launcher
+from lockstep.settings import Settings
+from lockstep.supervise import launcher, lease
 from typer.testing import CliRunner, Result
 
 from tests.supervise.conftest import behave, settings, starts
@@ -91,3 +94,40 @@ def test_an_unknown_stream_is_refused_with_those_there_are(lockstep) -> None:
     refused = lockstep("stream", "start", "table")
     assert refused.exit_code == 2
     assert "'temporal'" in refused.output
+
+
+def test_status_of_the_stack_shows_the_streams_that_were_started(lockstep, starts) -> None:
+    assert "stream" not in lockstep("status").stdout
+    lockstep("stream", "start", "outbox")
+    shown = lockstep("status")
+    assert shown.exit_code == 0
+    assert all(len(line) <= 100 for line in shown.stdout.splitlines())
+    [line] = [line for line in shown.stdout.splitlines() if line.startswith("outbox ")]
+    assert "ok" in line
+    assert not any(line.startswith("temporal ") for line in shown.stdout.splitlines())
+    *services, entry = json.loads(lockstep("status", "--json").stdout)
+    assert set(services[0]) < set(entry)  # programs read services and streams alike
+    assert (entry["service"], entry["state"], entry["pid"]) == (
+        "stream-outbox",
+        "running",
+        starts()[0],
+    )
+    assert (entry["stream"]["health"], entry["stream"]["mode"]) == ("ok", "outbox")
+    assert entry["uptime_seconds"] >= 0
+
+
+def test_status_of_the_stack_ends_with_one_when_a_stream_is_dead(lockstep, starts) -> None:
+    lockstep("stream", "start", "outbox")
+    os.kill(starts()[0], signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while lease.holder(Settings.load(), "outbox") is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    shown = lockstep("status")
+    assert shown.exit_code == 1
+    assert "outbox: its driver" in shown.stdout
+    *_, entry = json.loads(lockstep("status", "--json").stdout)
+    assert (entry["state"], entry["pid"], entry["uptime_seconds"]) == ("dead", None, None)
+    assert "has ended without a word" in entry["problem"]
+    lockstep("stream", "stop", "outbox")
+    assert lockstep("status").exit_code == 0

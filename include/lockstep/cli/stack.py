@@ -8,7 +8,7 @@ import os
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,6 +17,9 @@ from rich.table import Table
 
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from lockstep.supervise.observation import Observation
 
 TABLE_COLUMNS = 100
 INTERRUPTED = 130  # what shells give for Ctrl-C
@@ -77,17 +80,46 @@ def down() -> None:
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Show each service. Exits with 1 when one that was started does not work."""
+    """Show each service and each stream. Exits with 1 when one that should run does not work."""
     from lockstep.stack import control
+    from lockstep.supervise.observation import observe_started
 
     settings = Settings.load()
-    found = control.statuses(settings)
+    found, streams = control.statuses(settings), observe_started(settings)
     if as_json:
-        Console(soft_wrap=True).print_json(json.dumps([asdict(one) for one in found]))
+        entries = [*(asdict(one) for one in found), *(_stream_entry(one) for one in streams)]
+        Console(soft_wrap=True).print_json(json.dumps(entries))
     else:
         _print_table(found)
-    if any(one.wrong for one in found):
+        _print_streams(streams)
+    if any(one.wrong for one in found) or any(one.finding.health.wrong for one in streams):
         raise typer.Exit(1)
+
+
+def _print_streams(streams: list["Observation"]) -> None:
+    from lockstep.cli import stream
+
+    if streams:
+        typer.echo()
+        stream.print_table(streams)
+
+
+def _stream_entry(one: "Observation") -> dict:
+    """A stream with a service's keys, so that programs read both alike; and all that is known."""
+    from lockstep.cli import stream
+    from lockstep.supervise.health import Health
+
+    beat, health = one.heartbeat if one.holder else None, one.finding.health
+    return {
+        "service": f"stream-{one.mode}",
+        "state": "running" if health is Health.OK else health,
+        "address": "",
+        "pid": one.holder,
+        "uptime_seconds": (one.at - beat.driver_started_at).total_seconds() if beat else None,
+        "memory_bytes": None,
+        "problem": one.finding.why if health.wrong else None,
+        "stream": stream.plain(one),
+    }
 
 
 def _print_table(found: list) -> None:

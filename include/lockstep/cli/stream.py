@@ -78,9 +78,9 @@ def status(
     if history.holder is not None and len(chosen) == len(StreamMode):
         seen.append(history)
     if as_json:
-        Console(soft_wrap=True).print_json(json.dumps([_plain(one) for one in seen]))
+        Console(soft_wrap=True).print_json(json.dumps([plain(one) for one in seen]))
     else:
-        _print_table(seen)
+        print_table(seen)
     if any(one.finding.health.wrong for one in seen):
         raise typer.Exit(1)
 
@@ -91,15 +91,16 @@ def _chosen(modes: list[ModeOrAll]) -> list[str]:
     return [str(mode) for mode in StreamMode if mode in named or ModeOrAll.all in named]
 
 
-def _plain(one: "Observation") -> dict:
+def plain(one: "Observation") -> dict:
     """JSON values: what the files say, and the judgement."""
     import msgspec
 
-    plain = msgspec.to_builtins(one)
-    return {**plain.pop("finding"), **plain}
+    values = msgspec.to_builtins(one)
+    return {**values.pop("finding"), **values}
 
 
-def _print_table(seen: list["Observation"]) -> None:
+def print_table(seen: list["Observation"]) -> None:
+    """One line a stream, then why each that is not well is so; for `lockstep status`, too."""
     from lockstep.supervise.health import Health
 
     table = Table(box=None, pad_edge=False)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lockstep.contracts import StreamMode
+from lockstep.contracts import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import Desired, read_desired
@@ -32,6 +32,12 @@ def observe(settings: Settings, mode: str, limits: Limits = LIMITS) -> Observati
     at = datetime.now(UTC)
     finding = health(desired, holder, heartbeat, at, limits)
     return Observation(mode, at, desired, holder, heartbeat, finding)
+
+
+def observe_started(settings: Settings) -> list[Observation]:
+    """Every mode, and the history query, that was ever started. Raises as `observe` does."""
+    seen = [observe(settings, mode) for mode in (*StreamMode, HISTORY)]
+    return [one for one in seen if one.desired is not None or one.holder is not None]
 
 
 def running_modes(settings: Settings) -> list[str]:
