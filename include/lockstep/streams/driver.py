@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.contracts import HISTORY, Role, StreamMode
 from lockstep.errors import LockstepError, StreamBusyError
+from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.spark import stream_session
@@ -99,7 +100,7 @@ class Driver:
 
     def _watch(self) -> None:
         """Until no mode is left: drop what failed or is no longer wished, and tell how it goes."""
-        clock = DatabaseClock(self._settings)
+        clock, metrics = DatabaseClock(self._settings), StreamMetrics(self._settings)
         beaten = 0.0
         while any(mode in self._runners for mode in self._wanted):
             if self._asked_to_stop.wait(POLL_SECONDS):
@@ -113,8 +114,11 @@ class Driver:
             if time.monotonic() - beaten >= BEAT_SECONDS:
                 beaten = time.monotonic()
                 clock.read()
-                for mode, runner in self._runners.items():
+                beats = [
                     self._beats.say(mode, DriverState.RUNNING, runner, clock)
+                    for mode, runner in self._runners.items()
+                ]
+                metrics.write_when_due(beats)
 
     def _is_wished(self, mode: str) -> bool:
         if mode == HISTORY:

@@ -51,25 +51,24 @@ class Beats:
         runner: Runner | None = None,
         clock: DatabaseClock | None = None,
         failure: BaseException | None = None,
-    ) -> None:
-        """Replace the mode's heartbeat with what is known now."""
+    ) -> Heartbeat:
+        """Replace the mode's heartbeat with what is known now; returns it."""
         now = datetime.now(UTC)
         known = {} if runner is None else self._of(mode, runner, now)
         if clock is not None:
             known |= self._distance(runner, clock, now)
         error = None if failure is None else HeartbeatError(type(failure).__name__, str(failure))
-        write_heartbeat(
-            self._settings,
-            Heartbeat(
-                mode=mode,
-                pid=os.getpid(),
-                driver_started_at=self._started_at,
-                beat_at=now,
-                state=state,
-                error=error,
-                **known,
-            ),
+        beat = Heartbeat(
+            mode=mode,
+            pid=os.getpid(),
+            driver_started_at=self._started_at,
+            beat_at=now,
+            state=state,
+            error=error,
+            **known,
         )
+        write_heartbeat(self._settings, beat)
+        return beat
 
     def _of(self, mode: str, runner: Runner, now: datetime) -> dict:
         progress, reached = runner.progress, runner.reached
