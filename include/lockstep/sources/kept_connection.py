@@ -15,13 +15,14 @@ from lockstep.contracts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import database_errors
 
-ANSWER_SECONDS_MAX = 60.0
-"""Crash recovery of the embedded database takes seconds; a stream that waits longer must say so."""
+ANSWER_SECONDS_MAX = 30.0
+"""Crash recovery takes seconds; whatever takes longer is the supervision's, and a stop must not."""
+APPLICATION_NAME = "lockstep look-up"
 _PARAMETERS = {
     "autocommit": True,
-    "application_name": "lockstep stream",
+    "application_name": APPLICATION_NAME,
     # Only a lock on a whole table (TRUNCATE, a migration) can hold a look-up that long.
-    "options": "-c timezone=UTC -c statement_timeout=60s",
+    "options": "-c timezone=UTC -c statement_timeout=30s",
     # A host that vanished without a word is noticed within half a minute.
     "keepalives_idle": 10,
     "keepalives_interval": 5,

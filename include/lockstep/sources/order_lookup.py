@@ -22,6 +22,7 @@ from lockstep.contracts import CHANGE_LOG_COLUMNS, Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.sources.kept_connection import answer
+from lockstep.sources.python_worker import spare_garbage_collection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +99,7 @@ def judged(orders: pa.Table, seen: pa.Table) -> pa.Table:
     place = pc.if_else(is_deleted, pa.scalar(None, pa.int32()), found)
     of_order = seen.take(place)
     then = orders["committed_at"]
-    is_own_version = pc.or_(
+    is_own_version = pc.or_kleene(
         pc.is_null(orders["tx_id"]), pc.equal(of_order["order_committed_at"], then)
     )
     is_as_then = pc.and_(
@@ -138,6 +139,7 @@ def _reading(
     """What an executor does: ids in, the orders that exist out."""
 
     def read(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spare_garbage_collection()
         for part in parts:
             for first in range(0, part.num_rows, ORDERS_OF_A_STATEMENT):
                 ids = part.column(0).slice(first, ORDERS_OF_A_STATEMENT).to_pylist()
