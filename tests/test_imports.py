@@ -49,7 +49,7 @@ ALLOWED = {
         *("batch", "bench", "demo", "jars", "observe", "quality", "shop", "soak", "sources"),
         *("stack", "streams", "supervise"),
     },
-    "airflow_ops": FOUNDATION | {"jars", "quality", "spark", "supervise"},
+    "airflow_ops": FOUNDATION | {"jars", "quality", "spark", "stack", "supervise"},
     "airflow_ui": FOUNDATION | {"quality"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
@@ -62,7 +62,7 @@ ONLY_IN = {
     "great_expectations": {"quality"},
     "pyspark": {"spark", "enrich", "sources", "sinks", "streams", "batch", "quality", "bench"},
     "delta": {"spark", "sinks"},
-    "confluent_kafka": {"sources", "stack", "bench"},
+    "confluent_kafka": {"sources", "stack", "bench", "soak"},
 }
 """Library: the rooms that may import it."""
 

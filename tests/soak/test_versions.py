@@ -114,8 +114,33 @@ def test_a_follower_goes_on_where_it_was(settings: Settings) -> None:
 
 def test_commits_cleaned_up_unread_are_told(settings: Settings) -> None:
     folder = Path(settings.table_uri(f"pizzeria/orders_enriched_{MODE}"))
+    follow = follower(settings)
+    list(follow.advance())
+    append(settings, MODE, 20, change(1, 20, THREE), change(2, 20, TWO))
+    append(settings, MODE, 30, change(1, 30, TWO), change(2, 30, THREE))
+    for version in range(3):
+        (folder / "_delta_log" / f"{version:020}.json").unlink()
+    (finding,) = check_versions(follow, MODE, total=5)
+    assert finding.examples == ("version 3: commits 2 to 2 are gone unread",)
+
+
+def test_a_follower_that_comes_late_begins_with_what_is_there(settings: Settings) -> None:
+    folder = Path(settings.table_uri(f"pizzeria/orders_enriched_{MODE}"))
+    DeltaTable(str(folder)).create_checkpoint()
     (folder / "_delta_log" / f"{0:020}.json").unlink()
-    assert "commits 0 to 0 are gone unread" in found(settings)
+    DeltaTable(str(folder)).optimize.compact()
+    assert found(settings) == ""
+
+
+def test_orders_watched_later_are_counted_from_then_on(settings: Settings) -> None:
+    follow = follower(settings)
+    list(follow.advance())
+    follow.watch({7, 8})
+    append(settings, MODE, 20, change(1, 20, FIVE))
+    append(settings, MODE, 30, change(7, 30, TWO), change(8, 30, THREE))
+    append(settings, MODE, 40, change(7, 40, []))
+    (finding,) = check_versions(follow, MODE, total=5)
+    assert finding.examples == ("version 4: 3 pizzas",)
 
 
 def test_files_vacuumed_unread_are_told(settings: Settings) -> None:

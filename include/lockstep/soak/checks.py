@@ -27,16 +27,19 @@ class Checks:
     total: int | None = None
 
     @classmethod
-    def of(
-        cls,
-        settings: Settings,
-        modes: Iterable[StreamMode],
-        watched: Iterable[int] = (),
-        total: int | None = None,
-    ) -> "Checks":
-        orders = frozenset(watched)
-        followers = {mode: VersionFollower(folder_of(settings, mode), orders) for mode in modes}
-        return cls(settings, followers, total)
+    def of(cls, settings: Settings, modes: Iterable[StreamMode]) -> "Checks":
+        nothing: frozenset[int] = frozenset()
+        followers = {mode: VersionFollower(folder_of(settings, mode), nothing) for mode in modes}
+        return cls(settings, followers)
+
+    def watch(self, orders: Iterable[int], total: int) -> None:
+        """These new orders hold so many pizzas, all together, in every version from now on.
+
+        Called before the versions that know them have been checked.
+        """
+        self.total = total
+        for follower in self.followers.values():
+            follower.watch(frozenset(orders))
 
     def run(self, seconds_max: float = CAUGHT_UP_SECONDS_MAX) -> list[Finding]:
         """Wait until every mode has caught up, then judge all; nothing else writes meanwhile."""

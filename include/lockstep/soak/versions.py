@@ -48,12 +48,13 @@ class Version:
 class VersionFollower:
     """Goes through the versions of one change log; call `advance` again to go on.
 
-    watched: the orders whose pizzas are counted; None for all.
+    It begins with the oldest version that is still there. watched: the orders whose pizzas are
+    counted; None for all.
     """
 
     folder: Path
     watched: Container[int] | None = None
-    next_version: int = 0
+    next_version: int | None = None
     frontier: int = -1
     pizzas: int = 0
     has_watched: bool = False
@@ -66,8 +67,10 @@ class VersionFollower:
 
         A version whose commit has been cleaned up before it was read is a problem of the next.
         """
-        missed = ()
+        missed: tuple[str, ...] = ()
         oldest, newest = delta_log.versions(self.folder)
+        if self.next_version is None:
+            self.next_version = oldest
         if oldest > self.next_version:
             missed = (f"commits {self.next_version} to {oldest - 1} are gone unread",)
             self.next_version = oldest
@@ -79,6 +82,10 @@ class VersionFollower:
                 yield self._apply(commit, missed)
                 missed = ()
             self.next_version += 1
+
+    def watch(self, orders: Container[int]) -> None:
+        """Count the pizzas of these orders from now on; no version up to here knew them."""
+        self.watched, self.has_watched, self.pizzas, self._latest = orders, False, 0, {}
 
     def _apply(self, commit: Commit, missed: tuple[str, ...]) -> Version:
         if commit.is_rewrite:
@@ -104,12 +111,18 @@ class VersionFollower:
 
     def _rewritten(self, commit: Commit) -> tuple[str, ...]:
         """A compaction's new files must hold the very rows of the old ones."""
-        before = _sum(self._content.pop(file, (0, 0)) for file in commit.removed)
+        before = _sum(self._content_of(file) for file in commit.removed)
         self._read(commit)
         after = _sum(self._content[file] for file in commit.added)
         if before == after:
             return ()
         return (f"{before[0]} rows became {after[0]}, or others, in a compaction",)
+
+    def _content_of(self, file: str) -> tuple[int, int]:
+        """A file from before the first version read is opened now, if it is still there."""
+        if file not in self._content:
+            return _digest(delta_log.read_rows(self.folder, file, _data_columns()))
+        return self._content.pop(file)
 
     def _misplaced(self, commit: Commit, changes: tuple[Change, ...]) -> tuple[str, ...]:
         """Changes outside (frontier before, frontier after]; snapshot rows only at the start."""

@@ -1,0 +1,82 @@
+"""An hour of steady orders: is the last minute as the first? Memory, files and latency."""
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+from lockstep.contracts import StreamMode
+from lockstep.settings import Settings
+from lockstep.shop.generator import generate
+from lockstep.soak import drivers
+from lockstep.soak.change_logs import folder_of
+from lockstep.soak.findings import Finding
+from lockstep.soak.report import Progress
+from lockstep.soak.scenarios import Bench, Scenario
+from lockstep.supervise.folder import mode_folder
+from lockstep.supervise.heartbeat import read_heartbeat
+
+MIB = 1024**2
+MINUTE_SECONDS = 60.0
+WARM_UP_MINUTES = 10
+"""Until caches are full and the JVM's memory has settled; not compared."""
+GROWTH_MAX = {"driver_mib": 1.15, "files": 1.5, "p50": 1.5, "p99": 2.0}
+"""How much more the last third may have than the first one after the warm-up. Latencies vary with
+what else the machine does, files with when the last compaction was."""
+
+
+@dataclass
+class SteadyHour(Scenario):
+    """A minute of orders is a step; the last one compares, and checks everything."""
+
+    minutes: int = 60
+    rate: float = 100.0
+    seed: int = 1
+    name = "hour"
+
+    def __post_init__(self) -> None:
+        self.total = self.minutes
+
+    def step(self, bench: Bench, number: int, progress: Progress) -> list[Finding]:
+        seed = self.seed * 1000 + number
+        report = generate(bench.settings, rate=self.rate, seconds=MINUTE_SECONDS, seed=seed)
+        sample = sampled(bench.settings, bench.modes)
+        samples = progress.figures.setdefault("samples", [])
+        samples.append({**sample, "late": round(report.late_seconds_max, 2)})
+        if number < self.total - 1:
+            return []
+        return compared(samples) + bench.check()
+
+
+def sampled(settings: Settings, modes: list[StreamMode]) -> dict[str, float]:
+    """What is compared, now: MiB of the drivers, files of all modes, the slowest mode's seconds."""
+    beats = [read_heartbeat(settings, mode) for mode in modes]
+    latencies = [beat.latency for beat in beats if beat is not None and beat.latency is not None]
+    return {
+        "driver_mib": round(drivers.resident_bytes(settings) / MIB),
+        "files": sum(_files(settings, mode) for mode in modes),
+        "p50": round(max((one.p50 for one in latencies), default=0.0), 3),
+        "p99": round(max((one.p99 for one in latencies), default=0.0), 3),
+    }
+
+
+def _files(settings: Settings, mode: StreamMode) -> int:
+    """Of the stream's own state and of its table's log. Data files are kept for old versions."""
+    folders = (mode_folder(settings, mode), folder_of(settings, mode) / "_delta_log")
+    return sum(len(list(Path(folder).rglob("*"))) for folder in folders)
+
+
+def compared(samples: list[dict[str, float]]) -> list[Finding]:
+    """A finding for each figure whose median grew too much over the run."""
+    settled = samples[WARM_UP_MINUTES:]
+    third = len(settled) // 3
+    findings = []
+    for name, growth_max in GROWTH_MAX.items():
+        if not third:
+            break
+        first, last = (
+            statistics.median(sample[name] for sample in part)
+            for part in (settled[:third], settled[-third:])
+        )
+        if last > first * growth_max:
+            findings.append(Finding("hour", name, f"grew from {first:g} to {last:g}"))
+    return findings
