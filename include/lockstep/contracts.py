@@ -158,6 +158,11 @@ SPARK_CONNECTION = "spark_default"
 DATA_DOCS_URL = "/lockstep/data-docs"
 
 
+def stream_dag_id(mode: StreamMode) -> str:
+    """The DAG that keeps a stream running."""
+    return f"stream_{mode}"
+
+
 class ReadMode(StrEnum):
     """How the hourly run reads PostgreSQL."""
 

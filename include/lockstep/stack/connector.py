@@ -81,13 +81,29 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
     if registered is None or registered != {**wanted, "name": contracts.CONNECTOR}:
         preflight.check(settings, first=registered is None)
         _send(settings, "PUT", "config", wanted)
-    elif "FAILED" in _states(settings):
-        preflight.check(settings, first=False)
-        _send(settings, "POST", "restart?includeTasks=true&onlyFailed=true")
+    elif failure(settings) is not None:
+        restart_failed(settings)
     _wait_until_running(settings)
     _wait_until_it_writes(settings)
     if not _comes_to_read_its_slot(settings):
         preflight.check(settings, first=False)
+
+
+def failure(settings: Settings) -> str | None:
+    """Why the connector or its task FAILED, in Connect's words; None when nothing of it has.
+
+    Raises ServiceError when Connect does not answer.
+    """
+    return _not_running(settings) if "FAILED" in _states(settings) else None
+
+
+def restart_failed(settings: Settings) -> None:
+    """Start again what failed in the connector, without waiting until it runs.
+
+    Raises ServiceError when Connect does not answer, or when the database is not ready for it.
+    """
+    preflight.check(settings, first=False)
+    _send(settings, "POST", "restart?includeTasks=true&onlyFailed=true")
 
 
 def trouble(settings: Settings) -> str | None:

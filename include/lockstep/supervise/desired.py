@@ -60,3 +60,15 @@ def write_desired(
     make_private_folder(path.parent)
     write_private(path, msgspec.json.encode(desired).decode())
     return desired
+
+
+def withdraw_wish(settings: Settings, mode: str, wished_by: str, reason: str) -> bool:
+    """Wish that the mode stops, if it is still wished by this one that it runs.
+
+    Returns whether it was; the wish of anyone else is left alone.
+    """
+    desired = read_desired(settings, mode)
+    if desired is None or desired.state is not DesiredState.RUNNING or desired.reason != wished_by:
+        return False
+    write_desired(settings, mode, DesiredState.STOPPED, reason)
+    return True

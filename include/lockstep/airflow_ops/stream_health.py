@@ -1,0 +1,200 @@
+"""The trigger that watches a supervised stream for as long as it runs. Runs in the triggerer.
+
+It reads files and asks Kafka Connect; starting and stopping drivers is the operator's. Whatever
+ends the trigger, the stream goes on, except when a user acts on the task.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+from lockstep.errors import LockstepError
+from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from lockstep.supervise.observation import Observation
+
+POLL_SECONDS = 1.0
+"""As often as the driver beats."""
+CONNECTOR_POLL_SECONDS = 10.0
+CONNECTOR_PAUSE_SECONDS = 20.0
+"""A connector that was restarted needs some seconds until it runs, or fails again."""
+TOLD_EVERY_SECONDS = 300.0
+"""A line in the task's log, so that who opens it sees that the stream lives."""
+UNREADABLE_SECONDS_MAX = 60.0
+"""A full disk, or a home that is just being restored, is given this long."""
+
+
+class WakeReason(StrEnum):
+    """Why the trigger wakes the operator."""
+
+    STOPPED = "stopped"
+    DEAD = "dead"
+    FAILED = "failed"
+    STALLED = "stalled"
+    LAGGING = "lagging"
+    RESTART_DUE = "restart due"
+    CONNECTOR_FAILED = "connector failed"
+    UNREADABLE = "unreadable"
+
+
+Woken = tuple[WakeReason, str]
+"""The reason, and the sentence that says why."""
+
+
+class StreamHealthTrigger(BaseTrigger):
+    """Fires one event as soon as the stream of a mode needs something, with the reason.
+
+    wished_by: who wishes in the desired state that the stream runs; on a user's action the wish is
+    withdrawn, if it is still theirs. restart_at, restarts: ISO time and number of the restart of a
+    stream that is not well; until then it is left in peace. connector_restarts and
+    connector_restarted_at: how often the connector was restarted in a row, and when last.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        wished_by: str,
+        restart_at: str | None = None,
+        restarts: int = 0,
+        connector_restarts: int = 0,
+        connector_restarted_at: str | None = None,
+    ) -> None:
+        from lockstep.supervise.patience import Patience
+
+        super().__init__()
+        self.mode = mode
+        self.wished_by = wished_by
+        self.restart_at = restart_at
+        self.restarts = restarts
+        self.connector_restarts = connector_restarts
+        self.connector_restarted_at = connector_restarted_at
+        self._patience = Patience()
+        self._unreadable_since: float | None = None
+        self._told_at = self._connector_asked_at = float("-inf")
+        self._connect_answers = True
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class, and the arguments that make an equal trigger in another process."""
+        arguments = {
+            "mode": self.mode,
+            "wished_by": self.wished_by,
+            "restart_at": self.restart_at,
+            "restarts": self.restarts,
+            "connector_restarts": self.connector_restarts,
+            "connector_restarted_at": self.connector_restarted_at,
+        }
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Watch until there is a reason to wake the operator; then exactly one event."""
+        settings = Settings.load()
+        while (woken := await self._look(settings)) is None:
+            await asyncio.sleep(POLL_SECONDS)
+        reason, why = woken
+        self.log.info("%s: %s", reason, why)
+        watch = self.serialize()[1]
+        yield TriggerEvent({"reason": reason.value, "why": why, "watch": watch})
+
+    async def on_kill(self) -> None:
+        """Stop the stream gracefully when a user marks or clears the task, or deletes its run.
+
+        Airflow also calls this where a trigger merely moves to another triggerer; the task is still
+        deferred then, and the stream is left alone. So it is when Airflow cannot be asked.
+        """
+        from lockstep.supervise.desired import withdraw_wish
+
+        state = await self._state_of_task()
+        if state == "deferred":
+            self.log.info("the task is still deferred: the stream is left alone")
+            return
+        withdrawn = await asyncio.to_thread(
+            withdraw_wish,
+            Settings.load(),
+            self.mode,
+            self.wished_by,
+            f"stopped by a user's action on the task ({self.wished_by})",
+        )
+        self.log.info("the stream is to stop" if withdrawn else "the stream is someone else's now")
+
+    async def _look(self, settings: Settings) -> Woken | None:
+        """Look once; None when all is as it should be, or may still become so."""
+        from lockstep.supervise.observation import observe
+
+        try:
+            seen = await asyncio.to_thread(observe, settings, self.mode)
+        except (LockstepError, OSError) as error:
+            return self._unreadable(str(error))
+        self._unreadable_since = None
+        self._tell(seen)
+        return self._of_stream(seen) or await self._of_connector(settings)
+
+    def _unreadable(self, why: str) -> Woken | None:
+        now = time.monotonic()
+        self._unreadable_since = self._unreadable_since or now
+        is_lasting = now - self._unreadable_since >= UNREADABLE_SECONDS_MAX
+        return (WakeReason.UNREADABLE, why) if is_lasting else None
+
+    def _tell(self, seen: "Observation") -> None:
+        if time.monotonic() - self._told_at >= TOLD_EVERY_SECONDS:
+            self._told_at = time.monotonic()
+            rows = f", {seen.heartbeat.rows_total:,} rows" if seen.heartbeat else ""
+            self.log.info("%s: %s%s", seen.finding.health, seen.finding.why, rows)
+
+    def _of_stream(self, seen: "Observation") -> Woken | None:
+        from lockstep.supervise.desired import DesiredState
+
+        health, why = seen.finding.health, seen.finding.why
+        if seen.desired is None or seen.desired.state is DesiredState.STOPPED:
+            return (WakeReason.STOPPED, why) if seen.holder is None else None
+        if self.restart_at is not None and health.wrong:
+            is_due = datetime.now(UTC) >= datetime.fromisoformat(self.restart_at)
+            return (WakeReason.RESTART_DUE, why) if is_due else None
+        self.restart_at = None  # it is well again, by itself or by hand
+        is_over = self._patience.is_over(seen.finding, seen.heartbeat, time.monotonic())
+        return (WakeReason(health.value), why) if is_over else None
+
+    async def _of_connector(self, settings: Settings) -> Woken | None:
+        if time.monotonic() - self._connector_asked_at < CONNECTOR_POLL_SECONDS:
+            return None
+        self._connector_asked_at = time.monotonic()
+        if self.connector_restarted_at is not None:
+            restarted_at = datetime.fromisoformat(self.connector_restarted_at)
+            if (datetime.now(UTC) - restarted_at).total_seconds() < CONNECTOR_PAUSE_SECONDS:
+                return None
+        why = await asyncio.to_thread(self._connector_failure, settings)
+        return None if why is None else (WakeReason.CONNECTOR_FAILED, why)
+
+    def _connector_failure(self, settings: Settings) -> str | None:
+        """Why the connector failed; a Connect that is away is told once, and no failure of ours."""
+        from lockstep.stack import connector
+
+        try:
+            why = connector.failure(settings)
+        except LockstepError as error:
+            if self._connect_answers:
+                self.log.warning("%s", error)
+            self._connect_answers = False
+            return None
+        self._connect_answers = True
+        return why
+
+    async def _state_of_task(self) -> str | None:
+        """The state that Airflow knows of our task; "deferred" when it cannot be asked."""
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        task = self.task_instance
+        try:
+            states = await sync_to_async(RuntimeTaskInstance.get_task_states)(
+                dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id]
+            )
+        except Exception as error:
+            self.log.warning("the task's state is unknown, so the stream is left alone: %s", error)
+            return "deferred"
+        return states.get(task.run_id, {}).get(task.task_id)

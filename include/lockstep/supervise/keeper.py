@@ -1,0 +1,70 @@
+"""Keeps a wish: makes a stream run, and run again, in whatever state it is found.
+
+Each function may be called again at any time, by several at once: none doubles a stream.
+"""
+
+from lockstep.errors import StreamBusyError
+from lockstep.settings import Settings
+from lockstep.supervise import launcher
+from lockstep.supervise.desired import DesiredState, write_desired
+from lockstep.supervise.health import Health
+from lockstep.supervise.observation import Observation, observe
+from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, Restart, after_failure, helps
+
+
+def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int = 0) -> bool:
+    """Wish that the mode runs, and start it unless it does; returns whether it was started.
+
+    A driver that runs is left alone, whoever started it. Raises StreamFailedError.
+    """
+    seen = observe(settings, mode)
+    if seen.holder is not None and not _is_unwished(seen):
+        restarts = seen.desired.restarts if seen.desired else restarts
+        write_desired(settings, mode, DesiredState.RUNNING, wished_by, restarts)
+        return False
+    if seen.holder is not None:
+        launcher.stop(settings, [mode], seen.desired.reason)  # let it finish stopping
+    try:
+        launcher.start(settings, [mode], wished_by, restarts)
+    except StreamBusyError:  # someone else started it in the meantime
+        return False
+    return True
+
+
+def restart(settings: Settings, mode: str, wished_by: str, restarts: int) -> bool:
+    """Start the mode anew if it is not well; returns whether that was done.
+
+    Raises StreamFailedError, StreamNotStoppedError.
+    """
+    seen = observe(settings, mode)
+    if seen.holder is not None and seen.finding.health.wrong:
+        launcher.stop(settings, [mode], f"is started again: it {seen.finding.why}")
+    return ensure_running(settings, mode, wished_by, restarts)
+
+
+def next_step(seen: Observation, restarts_max: int = RESTARTS_MAX) -> Restart | GiveUp:
+    """What to do about a stream that failed, by its files."""
+    restarts = seen.desired.restarts if seen.desired else 0
+    error = (
+        seen.heartbeat.error if seen.heartbeat and seen.finding.health is Health.FAILED else None
+    )
+    if error is not None and not helps(error.name):
+        return GiveUp(restarts)
+    return after_failure(restarts, worked_seconds(seen), restarts_max)
+
+
+def worked_seconds(seen: Observation) -> float:
+    """How long the driver did its work before it failed; none of a lagging one's time counts."""
+    beat = seen.heartbeat
+    if beat is None or (seen.desired and beat.beat_at < seen.desired.changed_at):
+        return 0.0
+    if seen.finding.health is Health.LAGGING:
+        return 0.0
+    until = beat.beat_at
+    if seen.finding.health is Health.STALLED:
+        until = beat.last_progress_at or beat.driver_started_at
+    return (until - beat.driver_started_at).total_seconds()
+
+
+def _is_unwished(seen: Observation) -> bool:
+    return seen.desired is not None and seen.desired.state is DesiredState.STOPPED
