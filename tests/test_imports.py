@@ -42,7 +42,7 @@ ALLOWED = {
     | {"cdc", "enrich", "jars", "observe", "sinks", "sources", "spark", "stack", "supervise"},
     "soak": FOUNDATION | {"cdc", "shop", "sources", "stack", "streams", "supervise"},
     "bench": FOUNDATION
-    | {"batch", "cdc", "shop", "sources", "spark", "stack", "streams", "supervise"},
+    | {"batch", "cdc", "observe", "shop", "soak", "sources", "spark", "stack", "supervise"},
     "demo": FOUNDATION | {"airflow_ops", "shop", "sources", "stack"},
     "cli": FOUNDATION
     | {

@@ -1,22 +1,29 @@
 """`lockstep bench`: benchmarks, each beside its peer in one run."""
 
+import json
+from dataclasses import asdict
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
+    from lockstep.bench import latency
     from lockstep.bench.batch import Measured
 
 app = typer.Typer(no_args_is_help=True)
 
-
-@app.callback()
-def _group() -> None:
-    """Keep `batch` a sub-command: typer would flatten a group of one."""
+ModeOrAll = StrEnum("ModeOrAll", [*StreamMode, "all"])
+Mode = Annotated[
+    list[ModeOrAll] | None,
+    typer.Option("--mode", help="May be repeated; `all` is every mode."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 @app.command("batch")
@@ -65,4 +72,58 @@ def _table(measured: "Measured", rounds: int) -> Table:
             f"{rows / median:,.0f}",
             f"{median / peer:.2f}",
         )
+    return table
+
+
+@app.command("latency")
+def bench_latency(
+    mode: Mode = None,
+    rate: Annotated[float, typer.Option(min=0.1, help="Orders a second.")] = 50.0,
+    seconds: Annotated[float, typer.Option(min=5, help="After 15 s of warming up.")] = 60.0,
+    as_json: Json = False,
+) -> None:
+    """From the database's commit to readable in Delta, hop by hop, in one driver."""
+    from lockstep.bench.latency import measure
+    from lockstep.bench.stream_stack import stream_stack
+
+    told = Console(highlight=False, stderr=as_json)
+    told.print("starting a stack of its own")
+    with stream_stack(Settings.load()) as settings:
+        measured = measure(settings, _modes(mode), rate, seconds, told.print)
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps(asdict(measured)))
+        return
+    told.print(_latency_table(measured))
+    told.print(
+        f"Latest order {measured.late_seconds_max * 1000:,.0f} ms after it was due. "
+        "The hops' means together are, of the mean that the shop saw: "
+        + ", ".join(f"{one.mode} {one.hops_of_seen:.1%}" for one in measured.modes)
+        + "."
+    )
+
+
+def _modes(chosen: list[ModeOrAll] | None) -> list[StreamMode]:
+    named = {str(mode) for mode in chosen or [ModeOrAll.outbox]}
+    return [mode for mode in StreamMode if mode in named or ModeOrAll.all in named]
+
+
+def _latency_table(measured: "latency.Measured") -> Table:
+    title = f"{measured.rate:g} orders a second for {measured.seconds:g} s; milliseconds"
+    table = Table(title=title, title_justify="left")
+    table.add_column("mode")
+    table.add_column("rows", justify="right")
+    table.add_column("hop")
+    for name in ("p50", "p95", "p99", "mean"):
+        table.add_column(name, justify="right")
+    for one in measured.modes:
+        for hop, found in {**one.parts, "as the shop saw it": one.seen}.items():
+            is_total = hop == "total"
+            table.add_row(
+                one.mode if is_total else "",
+                f"{one.rows:,}" if is_total else "",
+                hop,
+                *(f"{1000 * s:,.0f}" for s in (found.p50, found.p95, found.p99, found.mean)),
+                style="bold" if is_total else None,
+            )
+        table.add_section()
     return table

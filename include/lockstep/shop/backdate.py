@@ -51,11 +51,22 @@ def place_orders_at(settings: Settings, times: Sequence[datetime], seed: int) ->
     Raises PostgresUnavailableError.
     """
     with connect(settings, Role.SHOP) as connection:
-        menu = open_shop(connection).pizza_ids
-        seated = seat_orders(_orders(sorted(times), menu, seed), seed)
-        tables = _tables(connection, seated)
-        insert_orders(connection, _renumbered(connection, seated, tables), _only(tables))
+        seated, existing = seated_at(connection, times, seed)
+        insert_orders(connection, seated, existing)
     return len(seated)
+
+
+def seated_at(
+    connection: psycopg.Connection, times: Sequence[datetime], seed: int
+) -> tuple[list[SeatedOrder], Existing]:
+    """The orders that place_orders_at places, not placed yet, and what they build on.
+
+    The menu and the tables that they need are in the database when this returns.
+    """
+    menu = open_shop(connection).pizza_ids
+    seated = seat_orders(_orders(sorted(times), menu, seed), seed)
+    tables = _tables(connection, seated)
+    return _renumbered(connection, seated, tables), _only(tables)
 
 
 def _orders(times: Sequence[datetime], menu: Sequence[int], seed: int) -> list[PlacedOrder]:
