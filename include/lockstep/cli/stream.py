@@ -85,6 +85,22 @@ def status(
         raise typer.Exit(1)
 
 
+@app.command()
+def skip(
+    offset: Annotated[int, typer.Argument(help="Of the record, as the stream's error names it.")],
+) -> None:
+    """Give up a record of the change topic that cannot be read, and note the damage.
+
+    The transaction it belonged to is then released without it. Streams heed it when they start.
+    """
+    from lockstep.streams.skip import skip_record
+
+    reason = skip_record(Settings.load(), offset)
+    Console(soft_wrap=True, highlight=False, markup=False).print(
+        f"offset {offset} is given up ({reason}); start the streams again"
+    )
+
+
 def _chosen(modes: list[ModeOrAll]) -> list[str]:
     """The modes meant, each once, in their usual order."""
     named = {str(mode) for mode in modes}

@@ -104,12 +104,19 @@ def _data_folder(settings: Settings) -> Path:
     return settings.home / "kafka" / "data"
 
 
+def _new_cluster_id() -> str:
+    """Like Kafka's own: one that begins with a hyphen would be taken for an option."""
+    while True:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not cluster_id.startswith("-"):
+            return cluster_id
+
+
 def format_once(settings: Settings, configuration: Path) -> None:
     """Give an empty data folder its cluster id. Raises ServiceError."""
     if (_data_folder(settings) / "meta.properties").exists():
         return
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    arguments = ("format", "--cluster-id", cluster_id, "--config", str(configuration))
+    arguments = ("format", "--cluster-id", _new_cluster_id(), "--config", str(configuration))
     command = java_command(settings, "kafka", "kafka.tools.StorageTool", *arguments)
     try:
         done = subprocess.run(
