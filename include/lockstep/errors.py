@@ -120,6 +120,91 @@ class SnapshotRepeatedError(StreamError):
     restart_helps = False
 
 
+class CaptureLostError(StreamError):
+    """Change capture has a gap that nothing can fill any more; what it captured remains true."""
+
+
+_BEGIN_ANEW = (
+    "begin change capture anew with `lockstep capture reset`, which explains what that means, and "
+    "then make each stream's table anew with `lockstep stream rebuild MODE`"
+)
+
+
+class SlotLostError(CaptureLostError):
+    """The replication slot is gone, or lost log that was not read yet."""
+
+    def __init__(self, slot: str, why: str) -> None:
+        super().__init__(
+            f"the replication slot {slot} {why}: changes that were not captured yet are missing "
+            f"for good; {_BEGIN_ANEW}"
+        )
+        self.slot = slot
+
+
+class SlotRecreatedError(CaptureLostError):
+    """The slot of that name is not the one that change capture began with."""
+
+    def __init__(self, slot: str, confirmed_lsn: int | None) -> None:
+        super().__init__(
+            f"the replication slot {slot} was dropped and created again (it has not the mark of "
+            f"the connector's own, `failover`, and stands at LSN {confirmed_lsn}): changes of "
+            f"between are missing for good; {_BEGIN_ANEW}"
+        )
+        self.slot, self.confirmed_lsn = slot, confirmed_lsn
+
+
+class TopicRecreatedError(CaptureLostError):
+    """The change topic is gone, or is not the one that the stream read."""
+
+    def __init__(self, mode: str, topic: str, expected_id: str, found_id: str | None) -> None:
+        found = f"there is one with the id {found_id}" if found_id else "there is none"
+        super().__init__(
+            f"the stream {mode} has read the topic {topic} with the id {expected_id}; now {found}. "
+            + (
+                f"After `lockstep capture reset`, `lockstep stream rebuild {mode}` makes its table "
+                f"anew; if nobody did that, {_BEGIN_ANEW}"
+                if found_id
+                else _BEGIN_ANEW
+            )
+        )
+        self.mode, self.expected_id, self.found_id = mode, expected_id, found_id
+
+
+class TopicIncompleteError(CaptureLostError):
+    """The change topic does not begin with the connector's snapshot, so no table can come of it."""
+
+    def __init__(self, topic: str, why: str) -> None:
+        super().__init__(
+            f"the topic {topic} {why}, so that no table can be made of it; {_BEGIN_ANEW}"
+        )
+
+
+class OtherDatabaseError(StreamError):
+    """The database is not the one whose changes the stream has read."""
+
+    def __init__(
+        self, mode: str, expected: tuple[str, int], found: tuple[str, int], address: str
+    ) -> None:
+        super().__init__(
+            f"the stream {mode} has read changes of the database {expected[0]} of system "
+            f"{expected[1]}; at {address} is {found[0]} of system {found[1]}. Correct "
+            "LOCKSTEP_POSTGRES_HOST and _PORT, or, if the database was replaced on purpose, "
+            f"{_BEGIN_ANEW}"
+        )
+        self.mode, self.expected, self.found = mode, expected, found
+
+
+class StreamCheckpointMissingError(StreamError):
+    """Of a stream's table, identity.json and checkpoint_location something is gone."""
+
+    def __init__(self, mode: str, what: str) -> None:
+        super().__init__(
+            f"the stream {mode} cannot go on: {what}. Bring it back from a copy, or make the table "
+            f"anew from the change topic with `lockstep stream rebuild {mode}`"
+        )
+        self.mode = mode
+
+
 class SoakError(LockstepError):
     """A long check could not be carried out; what it found wrong is in its report instead."""
 

@@ -7,9 +7,7 @@ the service is away, or after it is back, as the first to do so or not. At the e
 is compared with what the database says was committed.
 """
 
-import os
 import random
-import signal
 import threading
 import time
 from collections import Counter
@@ -32,6 +30,7 @@ from lockstep.stack.postgres import Postgres
 
 REST_SECONDS_MAX = 60.0
 BACK_SECONDS_MAX = 60.0
+GONE_SECONDS_MAX = 20.0
 ARRIVAL_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.1
 
@@ -138,12 +137,16 @@ class _Background(threading.Thread):
 
 
 def kill(settings: Settings, service: str) -> None:
-    """SIGKILL to the service's process; returns once it is gone. Raises ServiceError."""
+    """SIGKILL to the service's process; returns once all of it is gone. Raises ServiceError.
+
+    A process counts as ended before its last thread has let go of its port.
+    """
     record = process.read_record(settings.home, service)
-    if record is None or record.process() is None:
+    running = record.process() if record else None
+    if running is None:
         raise ServiceError(f"{service} does not run, so it cannot be killed")
-    os.kill(record.pid, signal.SIGKILL)
-    process.kill_session(record)
+    running.kill()
+    running.wait(GONE_SECONDS_MAX)
 
 
 def _kill_connect(settings: Settings) -> None:

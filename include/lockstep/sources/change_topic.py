@@ -8,7 +8,15 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
 
 from lockstep.contracts import CHANGE_TOPIC
 from lockstep.errors import StreamError
@@ -86,6 +94,30 @@ def end_offset(settings: Settings) -> int:
         ) from error
     finally:
         consumer.close()
+
+
+def topic_id(settings: Settings) -> str | None:
+    """The id that Kafka gave the topic when it was created; None when there is no such topic.
+
+    Raises StreamError when there is no answer.
+    """
+    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    asked = admin.describe_topics(
+        TopicCollection([CHANGE_TOPIC]), request_timeout=BROKER_SECONDS_MAX
+    )
+    try:
+        return str(asked[CHANGE_TOPIC].result(timeout=BROKER_SECONDS_MAX).topic_id)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise StreamError(
+            f"Kafka at {settings.kafka_bootstrap} does not say which topic {CHANGE_TOPIC} is: "
+            f"{error.args[0].str()}; see `lockstep status`"
+        ) from error
+    except TimeoutError as error:
+        raise StreamError(
+            f"Kafka at {settings.kafka_bootstrap} does not answer; see `lockstep status`"
+        ) from error
 
 
 def _consumer(settings: Settings) -> Consumer:
