@@ -37,7 +37,7 @@ PORT_SETTINGS = (
 def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings of a temporary home and free ports, also in the environment; nothing runs yet."""
     home = tmp_path_factory.mktemp("home")
-    ports = dict(zip(PORT_SETTINGS, _free_ports(len(PORT_SETTINGS)), strict=True))
+    ports = dict(zip(PORT_SETTINGS, free_ports(len(PORT_SETTINGS)), strict=True))
     chosen = {"home": str(home), **{name: str(port) for name, port in ports.items()}}
     with pytest.MonkeyPatch.context() as environment:
         for name in [name for name in os.environ if name.startswith("LOCKSTEP_")]:
@@ -50,7 +50,7 @@ def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
         _remove(settings)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that are free now; all are held until the last is found, so that they differ."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:

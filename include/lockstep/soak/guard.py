@@ -45,8 +45,10 @@ class Guard(threading.Thread):
     def run(self) -> None:
         while not self._done.wait(LOOK_SECONDS):
             try:
-                if ill := [seen for seen in self._look() if self._is_over(seen)]:
-                    self._restart(ill)
+                seen = self._look()
+                is_over = [self._is_over(one) for one in seen]
+                if any(is_over):  # then of all that are not well, for one driver hosts them
+                    self._restart([one for one in seen if one.finding.health.wrong])
                 self._mend_connector()
             except LockstepError as error:  # looked at again in a moment, by the policy's count
                 self._note("guard", str(error).splitlines()[0])
