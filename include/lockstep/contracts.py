@@ -130,7 +130,7 @@ dimension is the table's name; op is c, u or d; columns that a dimension lacks a
 """
 DIMENSION_CHANGES_PARTITION = "dimension"
 DIMENSION_TABLES = (TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
-QUARANTINED_RECORDS = f"{PIPELINE}/quarantined_records"
+QUARANTINED_RECORDS = f"{PIPELINE}/stream_quarantine"
 QUARANTINED_COLUMNS = {
     "stream": "string",
     "topic": "string",

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from lockstep.cdc.records import PublishedOrder
-from lockstep.contracts import CHANGE_LOG_COLUMNS
+from lockstep.contracts import CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.streams.fold import OrderChange
 
@@ -62,7 +62,7 @@ def change_log_rows(
         "captured_at": pa.array([c.captured_us for c in changes], pa.int64()).cast(_TIME),
         "seen_at": pa.array(np.full(count, seen_us, np.int64)).cast(_TIME),
         "written_at": pa.array(np.full(count, seen_us, np.int64)).cast(_TIME),
-        "commit_date": pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
+        CHANGE_LOG_PARTITION: pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
         **enriched,
     }
     return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
