@@ -112,6 +112,8 @@ class SuperviseStreamOperator(BaseOperator):
         self.log.warning(
             "Restart %d of %s in %.0f s", step.number, self.restarts_max, step.pause_seconds
         )
+        if not step.pause_seconds:
+            self._start(restarts=step.number)
         due = datetime.now(UTC) + timedelta(seconds=step.pause_seconds)
         self._watch(restart_at=due.isoformat(), restarts=step.number)
 

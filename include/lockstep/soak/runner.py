@@ -85,11 +85,11 @@ def run(settings: Settings, plan: Plan, told: Callable[[str], None]) -> Report:
             settings = control.up(settings, ["connect"])
             with _bench(settings, plan.modes) as bench:
                 for scenario, progress in todo:
-                    _run(bench, scenario, progress, report, told)
+                    run_scenario(bench, scenario, progress, report, told)
     return report
 
 
-def _run(
+def run_scenario(
     bench: Bench,
     scenario: Scenario,
     progress: Progress,

@@ -44,7 +44,7 @@ class Limits:
 
     lease_seconds_max: float = 30.0
     """From the wish to the driver's lease: Python's imports, on a busy machine."""
-    starting_seconds_max: float = 180.0
+    starting_seconds_max: float = 300.0
     """From the driver's start to its first micro-batch: Spark's session is 7 s on an idle machine,
     and folding a long history again takes its time."""
     beat_seconds_max: float = 90.0

@@ -1,7 +1,8 @@
 """How often, and after what pause, a stream that failed is started again. Pure.
 
-A pause is never longer than half a minute: a stream is to be back at work within a minute after
-what it needs is back. The pauses and the starts between them outlast seven minutes of outage.
+The first restart is at once: what was killed comes back with it. A pause is never longer than half
+a minute: a stream is to be back at work within a minute after what it needs is back. The pauses and
+the starts between them outlast six minutes of outage.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from lockstep import errors
 
 RESTARTS_MAX = 10
 FIRST_PAUSE_SECONDS = 5.0
+"""Before the second restart; doubled for each one more."""
 PAUSE_SECONDS_MAX = 30.0
 PROVEN_SECONDS = 600.0
 """A stream that worked this long before it failed starts with a clean sheet."""
@@ -38,7 +40,8 @@ def after_failure(
         restarts = 0
     if restarts >= restarts_max:
         return GiveUp(restarts)
-    return Restart(restarts + 1, min(FIRST_PAUSE_SECONDS * 2**restarts, PAUSE_SECONDS_MAX))
+    pause_seconds = min(FIRST_PAUSE_SECONDS * 2 ** (restarts - 1), PAUSE_SECONDS_MAX)
+    return Restart(restarts + 1, pause_seconds if restarts else 0.0)
 
 
 def helps(error_name: str) -> bool:

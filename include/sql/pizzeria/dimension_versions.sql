@@ -26,7 +26,7 @@ SELECT
 FROM versions
 WHERE
     next_lsn IS NULL
-    OR next_lsn > ${frontier}
+    OR next_lsn > CAST('${frontier}' AS BIGINT)
 ORDER BY
     id,
     commit_lsn

@@ -1,0 +1,106 @@
+"""Drivers are found by command line and home; two of one mode are seen, and each can be killed."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from lockstep.settings import Settings
+from lockstep.soak import drivers
+
+from tests.soak.change_log_tables import settings_of
+
+SECONDS_MAX = 10
+Start = Callable[..., subprocess.Popen]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    script = tmp_path / "driver.py"
+    script.write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(drivers, "DRIVER", script)
+    return settings_of(tmp_path)
+
+
+@pytest.fixture
+def start(settings: Settings) -> Iterator[Start]:
+    """Starts a process that looks like a driver of these modes."""
+    started: list[subprocess.Popen] = []
+
+    def begin(*modes: str, home: Path = settings.home) -> subprocess.Popen:
+        options = [option for mode in modes for option in ("--mode", mode)]
+        command = [sys.executable, str(drivers.DRIVER), *options]
+        started.append(subprocess.Popen(command, env=os.environ | {"LOCKSTEP_HOME": str(home)}))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+def modes_found(settings: Settings, count: int) -> list[list[str]]:
+    """Once there are that many: a process is another one until it has executed its program."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while len(found := [modes for _, modes in drivers.drivers(settings)]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return sorted(found)
+
+
+def test_drivers_of_this_home_are_found_with_their_modes(
+    settings: Settings, start: Start, tmp_path: Path
+) -> None:
+    start("outbox", "temporal")
+    start("outbox", home=tmp_path / "other")
+    start("lookup")
+    assert modes_found(settings, 2) == [["lookup"], ["outbox", "temporal"]]
+    assert drivers.resident_bytes(settings) > 0
+
+
+def test_a_killed_driver_is_gone(settings: Settings, start: Start) -> None:
+    process = start("outbox")
+    modes_found(settings, 1)
+    (found,) = drivers.drivers(settings)
+    drivers.kill(found[0], "python")
+    assert process.wait(SECONDS_MAX) == -9
+    assert list(drivers.drivers(settings)) == []
+
+
+@pytest.mark.parametrize(
+    ("others", "doubled"), [(["temporal"], False), (["temporal", "outbox"], True)]
+)
+def test_a_mode_with_two_drivers_is_seen(
+    settings: Settings,
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    others: list[str],
+    doubled: bool,
+) -> None:
+    monkeypatch.setattr(drivers, "OLD_SECONDS", 0.0)
+    monkeypatch.setattr(drivers, "SAMPLE_SECONDS", 0.05)
+    start("outbox")
+    start(*others)
+    modes_found(settings, 2)
+    watch = drivers.DoublesWatch(settings)
+    watch.start()
+    time.sleep(1)
+    watch.stop()
+    assert (watch.taken()[:1] == ["outbox: 2"]) is doubled
+
+
+def test_a_driver_that_is_just_being_refused_is_no_double(
+    settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drivers, "SAMPLE_SECONDS", 0.05)
+    start("outbox")
+    start("outbox")
+    modes_found(settings, 2)
+    watch = drivers.DoublesWatch(settings)
+    watch.start()
+    time.sleep(1)
+    watch.stop()
+    assert watch.taken() == []
