@@ -123,11 +123,18 @@ class SnapshotRepeatedError(StreamError):
 class CaptureLostError(StreamError):
     """Change capture has a gap that nothing can fill any more; what it captured remains true."""
 
+    restart_helps = False
+
 
 _BEGIN_ANEW = (
     "begin change capture anew with `lockstep capture reset`, which explains what that means, and "
     "then make each stream's table anew with `lockstep stream rebuild MODE`"
 )
+
+
+def rebuilt_with(mode: str) -> str:
+    """The mode whose rebuild makes this one's table: temporal keeps the dimensions' history."""
+    return "temporal" if mode == "history" else mode
 
 
 class SlotLostError(CaptureLostError):
@@ -161,8 +168,8 @@ class TopicRecreatedError(CaptureLostError):
         super().__init__(
             f"the stream {mode} has read the topic {topic} with the id {expected_id}; now {found}. "
             + (
-                f"After `lockstep capture reset`, `lockstep stream rebuild {mode}` makes its table "
-                f"anew; if nobody did that, {_BEGIN_ANEW}"
+                f"After `lockstep capture reset`, `lockstep stream rebuild {rebuilt_with(mode)}` "
+                f"makes its table anew; if nobody did that, {_BEGIN_ANEW}"
                 if found_id
                 else _BEGIN_ANEW
             )
@@ -182,6 +189,8 @@ class TopicIncompleteError(CaptureLostError):
 class OtherDatabaseError(StreamError):
     """The database is not the one whose changes the stream has read."""
 
+    restart_helps = False
+
     def __init__(
         self, mode: str, expected: tuple[str, int], found: tuple[str, int], address: str
     ) -> None:
@@ -197,10 +206,12 @@ class OtherDatabaseError(StreamError):
 class StreamCheckpointMissingError(StreamError):
     """Of a stream's table, identity.json and checkpoint_location something is gone."""
 
+    restart_helps = False
+
     def __init__(self, mode: str, what: str) -> None:
         super().__init__(
             f"the stream {mode} cannot go on: {what}. Bring it back from a copy, or make the table "
-            f"anew from the change topic with `lockstep stream rebuild {mode}`"
+            f"anew from the change topic with `lockstep stream rebuild {rebuilt_with(mode)}`"
         )
         self.mode = mode
 

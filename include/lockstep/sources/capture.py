@@ -1,4 +1,5 @@
-"""What the database says of change capture: its own identity, and the state of the slot."""
+"""What the database says of change capture: its own identity, the state of the slot,
+its newest transaction's id."""
 
 from typing import NamedTuple
 
@@ -12,8 +13,9 @@ _QUERY = PROJECT_DIR / "include" / "postgres" / "capture" / "facts.sql"
 class CaptureFacts(NamedTuple):
     """The slot's part is None when there is no slot; has_mark also before PostgreSQL 17.
 
-    has_mark: Debezium creates the slot with `failover` on (include/connectors), which nobody who
-    recreates one by hand does by chance; PostgreSQL keeps it with the slot, through any crash.
+    has_mark: the connector creates its first slot with `failover` on and is told at once to create
+    no other so (stack/connector.py), nor does anyone who creates one by hand; PostgreSQL keeps it
+    with the slot, through any crash.
     LSNs are numbers.
     """
 
@@ -33,3 +35,10 @@ def read_capture_facts(settings: Settings) -> CaptureFacts:
     with connect(settings, Role.BATCH_READER, application_name="lockstep capture") as connection:
         query = _QUERY.read_text(encoding="utf-8")
         return CaptureFacts(*connection.execute(query, {"slot": REPLICATION_SLOT}).fetchone())
+
+
+def current_xid(settings: Settings) -> int:
+    """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
+    with connect(settings, Role.CDC, application_name="lockstep capture") as connection:
+        query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+        return connection.execute(query).fetchone()[0]

@@ -81,12 +81,21 @@ def read_again(
         consumer.close()
 
 
+def first_offset(settings: Settings) -> int:
+    """The offset of the first record that the topic still has. Raises StreamError as end_offset."""
+    return _bounds(settings)[0]
+
+
 def end_offset(settings: Settings) -> int:
     """The offset after the topic's last record. Raises StreamError when there is no answer."""
+    return _bounds(settings)[1]
+
+
+def _bounds(settings: Settings) -> tuple[int, int]:
     consumer = _consumer(settings)
     try:
         partition = TopicPartition(CHANGE_TOPIC, 0)
-        return consumer.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)[1]
+        return consumer.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)
     except KafkaException as error:
         raise StreamError(
             f"Kafka at {settings.kafka_bootstrap} does not say how far {CHANGE_TOPIC} goes: "

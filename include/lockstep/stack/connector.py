@@ -9,6 +9,9 @@ JSON has no comments, so the reasons are here:
 - heartbeat.action.query: the log of Airflow's database is in the same stream and is kept until the
   slot moves, which takes a transaction in our database; it also moves the clock of the streams in
   quiet hours. Transactional, for other messages are outside of the commit order.
+- slot.failover true marks the slot that the snapshot belongs to. A connector that finds no slot
+  creates another one and goes on without a word; `withhold_mark` sees to it that such a one has no
+  mark, by which the streams know it.
 - retriable.restart.connector.wait.ms: after a restart of PostgreSQL the task comes back by itself.
 - transforms.route: everything but the connector's own heartbeat goes into one topic, in order.
 - lsn.flush.mode stays `connector`: the driver's own flushing could confirm what was not yet read.
@@ -34,6 +37,7 @@ RUNNING_SECONDS_MAX = 60.0
 SNAPSHOT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.2
 NOT_FOUND, CONFLICT = 404, 409
+MARK = "slot.failover"
 TRACE_CHARACTERS_MAX = 600
 
 
@@ -78,6 +82,8 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
     """
     wanted = configuration(settings, password_reference)
     registered = _get(settings, "config")
+    if registered is not None:
+        wanted[MARK] = registered.get(MARK, "false")
     if registered is None or registered != {**wanted, "name": contracts.CONNECTOR}:
         preflight.check(settings, first=registered is None)
         _send(settings, "PUT", "config", wanted)
@@ -87,6 +93,25 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
     _wait_until_it_writes(settings)
     if not _comes_to_read_its_slot(settings):
         preflight.check(settings, first=False)
+    withhold_mark(settings)
+
+
+def withhold_mark(settings: Settings) -> bool:
+    """Tell the connector to mark no other slot, once the snapshot is in the change topic.
+
+    Returns whether it is told; before the snapshot's end it is not, for that would begin anew.
+    Called by `lockstep up`, and by every driver until it is done. Raises ServiceError.
+    """
+    registered = _get(settings, "config")
+    if registered is None:
+        return False
+    if registered.get(MARK) != "true":
+        return True
+    if not _snapshot_is_delivered(settings):
+        return False
+    _send(settings, "PUT", "config", {**registered, MARK: "false"})
+    _wait_until_running(settings)
+    return True
 
 
 def failure(settings: Settings) -> str | None:
@@ -174,6 +199,16 @@ def _comes_to_read_its_slot(settings: Settings) -> bool:
             return False
         time.sleep(POLL_SECONDS)
     return True
+
+
+def _snapshot_is_delivered(settings: Settings) -> bool:
+    """Whether the connector's offset, kept with what it delivered, is behind its snapshot's end."""
+    known = (_get(settings, "offsets") or {}).get("offsets", [])
+    return any(
+        "snapshot" not in one["offset"] or one["offset"].get("snapshot_completed") is True
+        for one in known
+        if one["offset"]
+    )
 
 
 def _get(settings: Settings, what: str) -> dict | None:

@@ -10,22 +10,21 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import HISTORY, Role, StreamMode
+from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import LockstepError, StreamBusyError
 from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.settings import Settings
-from lockstep.sources.postgres import connect
+from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
-from lockstep.streams import modes
+from lockstep.streams import identity, modes
+from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.quarantine import given_up_offsets
 from lockstep.streams.runner import Runner
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired
-from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.heartbeat import DriverState
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ class Driver:
         self._leases: dict[str, lease.Lease] = {}
         self._runners: dict[str, Runner] = {}
         self._beats = Beats(settings)
+        self._capture = CaptureWatch(settings)
+        self._is_history_given_up = False
         self._asked_to_stop = threading.Event()
         self._has_failed = False
         self._spark: SparkSession | None = None
@@ -62,11 +63,13 @@ class Driver:
             self._spark = self._session()
             for mode in self._wanted:
                 self._start(mode)
+            self._capture.start()
             self._watch()
         except LockstepError as error:
             for mode in list(self._leases):
                 self._drop(mode, error)
         finally:
+            self._capture.end()
             for mode in list(self._leases):
                 self._drop(mode)
         return 2 if self._has_failed else 0
@@ -83,15 +86,17 @@ class Driver:
     def _start(self, mode: str) -> None:
         """Start one runner; a mode that cannot start is dropped with its reason."""
         try:
+            sink = modes.sink_of(self._spark, self._settings, mode)
+            self._capture.follow(mode, identity.claim(self._settings, mode))
             runner = Runner(
                 self._settings,
                 mode,
-                modes.sink_of(self._spark, self._settings, mode),
-                xid_near=self._xid_now(),
+                sink,
+                xid_near=current_xid(self._settings),
                 skipped=given_up_offsets(self._settings),
                 stage=modes.stage_of(mode),
             )
-            runner.start(self._spark, self._checkpoint_location(mode))
+            runner.start(self._spark, identity.checkpoint_location(self._settings, mode))
         except LockstepError as error:
             self._drop(mode, error)
             return
@@ -107,6 +112,8 @@ class Driver:
                 return
             for mode, runner in list(self._runners.items()):
                 if (failure := runner.failure()) is not None:
+                    self._drop(mode, self._capture.cause_of(mode, failure))
+                elif (failure := self._capture.failure(mode)) is not None:
                     self._drop(mode, failure)
                 elif not self._is_wished(mode):
                     self._drop(mode)
@@ -134,6 +141,8 @@ class Driver:
         """Take on the history query when nobody writes the history, here or elsewhere."""
         if HISTORY in self._leases or StreamMode.TEMPORAL in self._runners:
             return
+        if self._is_history_given_up:
+            return
         if self._temporal_is_wished():
             return
         try:
@@ -147,6 +156,9 @@ class Driver:
         runner = self._runners.pop(mode, None)
         if failure is not None:
             self._has_failed = self._has_failed or mode != HISTORY
+            given_up = not getattr(failure, "restart_helps", True)
+            self._is_history_given_up |= mode == HISTORY and given_up
+        self._capture.forget(mode)
         if runner is not None:
             self._beats.say(mode, DriverState.STOPPING, runner)
             runner.stop()
@@ -155,11 +167,3 @@ class Driver:
         held = self._leases.pop(mode, None)
         if held is not None:
             held.release()
-
-    def _checkpoint_location(self, mode: str) -> Path:
-        return mode_folder(self._settings, mode) / "checkpoint"
-
-    def _xid_now(self) -> int:
-        with connect(self._settings, Role.CDC) as connection:
-            query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
-            return connection.execute(query).fetchone()[0]

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from deltalake import DeltaTable
 
+from lockstep.cdc.records import SnapshotNotice, decode
 from lockstep.contracts import (
     CHANGE_TOPIC,
     DIMENSION_CHANGES,
@@ -22,11 +24,11 @@ from lockstep.contracts import (
 )
 from lockstep.errors import (
     OtherDatabaseError,
-    PostgresUnavailableError,
     SlotLostError,
     SlotRecreatedError,
     StreamCheckpointMissingError,
     StreamError,
+    TopicIncompleteError,
     TopicRecreatedError,
 )
 from lockstep.settings import Settings
@@ -37,6 +39,9 @@ from lockstep.sources.delta import open_table
 from lockstep.stack.files import make_private_folder, write_private
 from lockstep.supervise.folder import mode_folder
 
+JOINED_WITH_HISTORY = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
+FIRST_RECORDS = 1000
+"""Offsets among which the topic's first record is; those of aborted writes hold none."""
 TOPIC_LOOKS = 3
 """A broker that has just started may not know its topics for a moment."""
 TOPIC_PAUSE_SECONDS = 1.0
@@ -45,12 +50,12 @@ TOPIC_PAUSE_SECONDS = 1.0
 @dataclass(frozen=True)
 class StreamIdentity:
     """database_system: PostgreSQL's, made by initdb. topic_id: Kafka's, made with the topic.
-    generation: the Delta table's own id, another one after every rebuild."""
+    generation: the Delta table's own id, made with the table."""
 
     database_system: int
     database: str
     slot: str
-    topic_id: str | None
+    topic_id: str
     generation: str
 
 
@@ -68,58 +73,85 @@ def checkpoint_location(settings: Settings, mode: str) -> Path:
     return mode_folder(settings, mode) / "checkpoint"
 
 
+@dataclass(frozen=True)
+class Capture:
+    """What database and Kafka say at one moment; topic_id None when there is no topic."""
+
+    facts: CaptureFacts
+    topic_id: str | None
+
+
+def read_capture(settings: Settings) -> Capture:
+    """Ask both, some 30 ms. Raises PostgresUnavailableError or StreamError without an answer."""
+    return Capture(read_capture_facts(settings), _topic_id(settings))
+
+
 def claim(settings: Settings, mode: str) -> StreamIdentity:
     """Called at a start, with the mode's lease held and its table opened, before anything is read.
 
-    The first start remembers what the stream belongs to; later ones compare. Raises a StreamError
-    that names what is gone or is another one, and PostgresUnavailableError or StreamError when a
-    service does not answer.
+    The first start remembers what the stream belongs to; later ones compare. A mode that joins with
+    the dimensions' history vouches for that, too. Raises a StreamError that names what is gone or
+    is another one, and PostgresUnavailableError or StreamError when a service does not answer.
     """
+    if mode in JOINED_WITH_HISTORY and DeltaTable.is_deltatable(
+        settings.table_uri(DIMENSION_CHANGES)
+    ):
+        claim(settings, HISTORY)
     remembered = read_remembered(settings, mode)
-    _require_whole(settings, mode, remembered)
-    facts = read_capture_facts(settings)
+    require_whole(settings, mode, remembered)
+    capture = read_capture(settings)
     if remembered is None:
-        _check_slot(facts)
-        remembered = read_identity(settings, mode, facts)
-        remember(settings, mode, remembered)
-    _check_database(settings, mode, remembered, facts)
-    _check_slot(facts)
-    _check_topic(settings, mode, remembered)
+        remembered = begin(settings, mode, capture)
+    compare(settings, mode, remembered, capture)
     return remembered
 
 
-def check_capture(settings: Settings, mode: str, identity: StreamIdentity) -> None:
-    """Called every few seconds while a stream runs; costs some 30 ms.
+def begin(settings: Settings, mode: str, capture: Capture) -> StreamIdentity:
+    """Remember what a stream that starts now, with the table as it is, belongs to.
 
-    Raises SlotLostError, SlotRecreatedError, TopicRecreatedError or OtherDatabaseError. A service
-    that does not answer is passed over: it will be asked again.
+    Raises CaptureLostError when no complete table can come of it, StreamError without a topic.
     """
-    try:
-        facts = read_capture_facts(settings)
-    except PostgresUnavailableError:
-        return
-    _check_database(settings, mode, identity, facts)
-    _check_slot(facts)
-    _check_topic(settings, mode, identity, must_answer=False)
-
-
-def check_whole(settings: Settings) -> None:
-    """Raise SlotLostError or SlotRecreatedError when change capture itself has a gap."""
-    _check_slot(read_capture_facts(settings))
-
-
-def read_identity(
-    settings: Settings, mode: str, facts: CaptureFacts | None = None
-) -> StreamIdentity:
-    """What a stream that starts now with the table as it is would belong to."""
-    facts = facts or read_capture_facts(settings)
-    return StreamIdentity(
-        database_system=facts.database_system,
-        database=facts.database_name,
+    require_capture(settings, capture)
+    identity = StreamIdentity(
+        database_system=capture.facts.database_system,
+        database=capture.facts.database_name,
         slot=REPLICATION_SLOT,
-        topic_id=_topic_id(settings),
+        topic_id=capture.topic_id,
         generation=_generation(settings, mode),
     )
+    remember(settings, mode, identity)
+    return identity
+
+
+def require_capture(settings: Settings, capture: Capture) -> None:
+    """Raise CaptureLostError unless a complete table can come of it; StreamError with no topic."""
+    _check_slot(capture.facts)
+    if capture.topic_id is None:
+        raise StreamError(f"there is no topic {CHANGE_TOPIC} yet: `lockstep up` starts capture")
+    require_complete_topic(settings)
+
+
+def compare(settings: Settings, mode: str, identity: StreamIdentity, capture: Capture) -> None:
+    """Raises OtherDatabaseError, SlotLostError, SlotRecreatedError or TopicRecreatedError."""
+    _check_database(settings, mode, identity, capture.facts)
+    _check_slot(capture.facts)
+    if capture.topic_id != identity.topic_id:
+        raise TopicRecreatedError(mode, CHANGE_TOPIC, identity.topic_id, capture.topic_id)
+
+
+def require_complete_topic(settings: Settings) -> None:
+    """Raise TopicIncompleteError unless the topic has all from the connector's snapshot on.
+
+    An empty one is complete so far.
+    """
+    first = change_topic.first_offset(settings)
+    if first > 0:
+        raise TopicIncompleteError(CHANGE_TOPIC, f"begins at offset {first:,} only")
+    end = min(change_topic.end_offset(settings), FIRST_RECORDS)
+    stretches = change_topic.read_again(settings, 0, end)
+    found = next((record for stretch in stretches for record in stretch), None)
+    if found is not None and not isinstance(decode(found[1], found[0], ()), SnapshotNotice):
+        raise TopicIncompleteError(CHANGE_TOPIC, "does not begin with the connector's snapshot")
 
 
 def remember(settings: Settings, mode: str, identity: StreamIdentity) -> None:
@@ -140,7 +172,7 @@ def read_remembered(settings: Settings, mode: str) -> StreamIdentity | None:
         raise StreamCheckpointMissingError(mode, f"{path} is damaged ({error})") from error
 
 
-def _require_whole(settings: Settings, mode: str, remembered: StreamIdentity | None) -> None:
+def require_whole(settings: Settings, mode: str, remembered: StreamIdentity | None) -> None:
     """Raise StreamCheckpointMissingError unless table, identity and checkpoint_location are there.
 
     A table without a frontier has nothing yet, so that nothing can be missing.
@@ -190,19 +222,6 @@ def _check_slot(facts: CaptureFacts) -> None:
         )
     if facts.has_mark is False:
         raise SlotRecreatedError(REPLICATION_SLOT, facts.confirmed_lsn)
-
-
-def _check_topic(
-    settings: Settings, mode: str, identity: StreamIdentity, *, must_answer: bool = True
-) -> None:
-    try:
-        found = _topic_id(settings)
-    except StreamError:
-        if must_answer:
-            raise
-        return
-    if found != identity.topic_id:
-        raise TopicRecreatedError(mode, CHANGE_TOPIC, str(identity.topic_id), found)
 
 
 def _topic_id(settings: Settings) -> str | None:
