@@ -34,6 +34,7 @@ class Written:
     label: str
     tx_id: int = 0
     changes: list[tuple[str, str, str]] = field(default_factory=list)
+    begun_seconds: float = field(default_factory=time.monotonic)
 
     @property
     def counts(self) -> Counter[str]:
@@ -165,7 +166,12 @@ class Writer:
 
 
 def committed(settings: Settings, written: list[Written]) -> list[Written]:
-    """Those that the database says were committed, in any order; waits for a server that starts."""
+    """Those that the database says were committed, in any order; waits for a server that starts.
+
+    A server that was killed gives an id again of which nothing had reached its log: the last
+    transaction with an id is the one that the database speaks of.
+    """
+    by_id = {one.tx_id: one for one in sorted(written, key=lambda one: one.begun_seconds)}
     deadline = time.monotonic() + DATABASE_SECONDS_MAX
     while True:
         try:
@@ -173,12 +179,11 @@ def committed(settings: Settings, written: list[Written]) -> list[Written]:
                 rows = cursor.execute(
                     "SELECT id FROM unnest(%s::bigint[]) AS id "
                     "WHERE pg_xact_status(id::text::xid8) = 'committed'",
-                    [[one.tx_id for one in written]],
+                    [list(by_id)],
                 ).fetchall()
         except PostgresUnavailableError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_SECONDS)
             continue
-        known = {tx_id for (tx_id,) in rows}
-        return [one for one in written if one.tx_id in known]
+        return [by_id[tx_id] for (tx_id,) in rows]

@@ -11,6 +11,7 @@ import httpx
 from lockstep.contracts import Role
 from lockstep.settings import Settings
 from lockstep.stack import connector, ports
+from lockstep.stack.connect_classes import compiled
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
 from lockstep.stack.java import LOGGING, java_command, java_environment, properties
 from lockstep.stack.process import Launch
@@ -49,6 +50,7 @@ class Connect:
                 "org.apache.kafka.connect.cli.ConnectDistributed",
                 str(configuration),
                 heap_mb=HEAP_MB,
+                classes=compiled(settings),
             ),
             log=bounded_log(settings.home, self.name),
             environment=java_environment(),

@@ -4,8 +4,10 @@ include/connectors/pizzeria.json is the configuration. In its values `${lockstep
 what differs between places, or is defined in contracts.py; NAME is one of `placeholders()`.
 
 JSON has no comments, so the reasons are here:
-- offset.mismatch.strategy trust_slot: of what was tried, a connector restarted within an open
-  transaction never lost its earlier changes with it.
+- connector.class: ours (include/connectors/java), Debezium's but for the place from which it goes on
+  after a restart: the end of a whole transaction. Debezium's own places cost changes.
+- offset.mismatch.strategy trust_slot: the slot decides where the server begins, as it does anyway;
+  against lost changes no strategy helped.
 - heartbeat.action.query: the log of Airflow's database is in the same stream and is kept until the
   slot moves, which takes a transaction in our database; it also moves the clock of the streams in
   quiet hours. Transactional, for other messages are outside of the commit order.

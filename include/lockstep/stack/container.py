@@ -24,6 +24,7 @@ from lockstep.stack.airflow_environment import (
     airflow_home,
     write_sign_in_password,
 )
+from lockstep.stack.connect_classes import compiled
 from lockstep.stack.files import make_private_folder, write_private
 from lockstep.stack.java import LOGGING, java_command, java_environment, properties
 from lockstep.stack.process import Launch
@@ -84,14 +85,18 @@ def _connect(settings: Settings) -> Launch:
     write_private(configuration, properties(connect.worker_properties(settings)))
     connect.write_connector_secrets(settings)
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    return _jvm(settings, "connect", main, configuration)
+    return _jvm(settings, "connect", main, configuration, compiled(settings))
 
 
-def _jvm(settings: Settings, part: str, main: str, configuration: Path) -> Launch:
+def _jvm(
+    settings: Settings, part: str, main: str, configuration: Path, classes: Path | None = None
+) -> Launch:
     """A JVM of one part of include/jars/ivy.xml, which reads one configuration file."""
     folder = configuration.parent
     write_private(folder / "log4j2.properties", LOGGING)
-    command = java_command(settings, part, main, str(configuration), heap_mb=HEAP_MB)
+    command = java_command(
+        settings, part, main, str(configuration), heap_mb=HEAP_MB, classes=classes
+    )
     return Launch(command, STDOUT, java_environment(), folder)
 
 

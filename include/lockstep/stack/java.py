@@ -26,17 +26,23 @@ appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS}{UTC} %-5p [%t] %c{
 
 
 def java_command(
-    settings: Settings, configuration: str, main: str, *arguments: str, heap_mb: int = 256
+    settings: Settings,
+    configuration: str,
+    main: str,
+    *arguments: str,
+    heap_mb: int = 256,
+    classes: Path | None = None,
 ) -> list[str]:
-    """A JVM with the jars of one configuration of include/jars/ivy.xml.
+    """A JVM with the jars of one configuration of include/jars/ivy.xml, and a folder of classes.
 
     It ends when its memory is used up, so that a half-dead one is never taken for a running one.
     Raises JarsIncompleteError, and ServiceError when there is no Java.
     """
     logging = settings.home / configuration / "log4j2.properties"
-    classpath = os.pathsep.join(str(jar) for jar in jars.classpath(settings, configuration))
+    own = [] if classes is None else [classes]
+    classpath = os.pathsep.join(map(str, (*own, *jars.classpath(settings, configuration))))
     return [
-        _java(),
+        java(),
         f"-Xms{heap_mb // 4}m",
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",  # 350 MB less for Connect than with G1, which fills its whole heap
@@ -51,13 +57,14 @@ def java_command(
     ]
 
 
-def _java() -> str:
+def java() -> str:
+    """The Java of JAVA_HOME, else of the PATH. Raises ServiceError when there is none."""
     home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not Path(java).exists():
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if program is None or not Path(program).exists():
         where = f"JAVA_HOME is {home}" if home else "java is not on the PATH"
         raise ServiceError(f"there is no Java ({where}): install Java 17 or 21")
-    return java
+    return program
 
 
 def java_environment() -> dict[str, str]:
