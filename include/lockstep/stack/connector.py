@@ -4,8 +4,8 @@ include/connectors/pizzeria.json is the configuration. In its values `${lockstep
 what differs between places, or is defined in contracts.py; NAME is one of `placeholders()`.
 
 JSON has no comments, so the reasons are here:
-- connector.class: ours (include/connectors/java), Debezium's but for the place from which it goes on
-  after a restart: the end of a whole transaction. Debezium's own places cost changes.
+- connector.class: ours (include/connectors/java), Debezium's but for the place from which it goes
+  on after a restart: the end of a whole transaction. Debezium's own places cost changes.
 - offset.mismatch.strategy trust_slot: the slot decides where the server begins, as it does anyway;
   against lost changes no strategy helped.
 - heartbeat.action.query: the log of Airflow's database is in the same stream and is kept until the
