@@ -23,6 +23,7 @@ from lockstep.soak.kills import Target
 from lockstep.soak.report import Progress, Report, report_path
 from lockstep.soak.scenarios import (
     Bench,
+    ConnectorRestarts,
     FullMix,
     Kills,
     PizzaPlaceReplay,
@@ -66,6 +67,7 @@ def _every_scenario(dataset: Path) -> list[Scenario]:
         *(FullMix(seed) for seed in SEEDS),
         *(Kills(target, KILLS) for target in SERVICES),
         Kills(Target.DRIVER, KILLS, 2, EVERY_VERSION_RATES, "every version"),
+        *(ConnectorRestarts(seed) for seed in SEEDS),
         Redelivery(),
         SteadyHour(),
     ]

@@ -18,6 +18,7 @@ from lockstep.shop.moving_pizzas import open_round
 from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.shop.totals import Totals
 from lockstep.soak.checks import Checks
+from lockstep.soak.connector_restarts import run_restarts
 from lockstep.soak.drivers import DoublesWatch
 from lockstep.soak.findings import Finding, findings_of
 from lockstep.soak.guard import Guard
@@ -30,6 +31,7 @@ from lockstep.soak.workload import Rates, Workload
 ROUND_ORDERS = 40
 KILLS_IN_A_GROUP = 4
 """Kills under one workload; after them all is checked."""
+RESTARTS_IN_A_GROUP = 15
 PAUSE_SECONDS = (2.0, 15.0)
 """Between two kills: some come while the last one's backlog is just written."""
 
@@ -159,3 +161,28 @@ class Redelivery(Scenario):
             workload.go_on_for(PAUSE_SECONDS[0])
         progress.figures["records"] = progress.figures.get("records", 0) + copied
         return bench.check()
+
+
+@dataclass
+class ConnectorRestarts(Scenario):
+    """Change capture restarted within open transactions: is each of them in the change topic?
+
+    A step is a group of restarts, after which the streams are compared, too.
+    """
+
+    seed: int = 1
+    total: int = 2
+    name = "connector restarts"
+
+    def step(self, bench: Bench, number: int, progress: Progress) -> list[Finding]:
+        report = run_restarts(bench.settings, RESTARTS_IN_A_GROUP, self.seed * 100 + number)
+        figures = progress.figures
+        for name, count in (
+            *report.restarts.items(),
+            ("transactions", report.transactions),
+            ("repeated_changes", report.repeated),
+        ):
+            figures[str(name)] = figures.get(str(name), 0) + count
+        if bench.guard:
+            bench.guard.forgive()
+        return report.findings + bench.check()
