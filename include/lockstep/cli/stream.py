@@ -1,4 +1,4 @@
-"""`lockstep stream`: start, stop and look at the streams.
+"""`lockstep stream`: start, stop, look at and rebuild the streams.
 
 Only the talking is here; starting, stopping and judging are lockstep.supervise's.
 """
@@ -99,6 +99,26 @@ def skip(
     Console(soft_wrap=True, highlight=False, markup=False).print(
         f"offset {offset} is given up ({reason}); start the streams again"
     )
+
+
+@app.command()
+def rebuild(modes: Modes) -> None:
+    """Make these streams' tables anew from the change topic, each beside the old one; then switch.
+
+    The streams are stopped and stay so. Until the switch, one commit, readers see the old table.
+    """
+    from lockstep.streams.rebuild import rebuild as rebuild_mode
+
+    settings, console = Settings.load(), Console(soft_wrap=True)
+    for mode in _chosen(modes):
+        with console.status(f"{mode} …") as line:
+            made = rebuild_mode(
+                settings,
+                StreamMode(mode),
+                lambda at, end, line=line, mode=mode: line.update(f"{mode}: {at:,} of {end:,} …"),
+            )
+        console.print(f"{mode} is made anew: {made.rows:,} rows, up to LSN {made.frontier}")
+    console.print("start them with `lockstep stream start`, or Clear their DAGs' task")
 
 
 def _chosen(modes: list[ModeOrAll]) -> list[str]:

@@ -82,7 +82,11 @@ def _delta_folders(folder: Path) -> list[Path]:
     if (folder / "_delta_log").is_dir():
         return [folder]
     try:
-        below = [child for child in folder.iterdir() if child.is_dir()]
+        below = [
+            child
+            for child in folder.iterdir()
+            if child.is_dir() and not child.name.startswith(".")  # tables that are being made
+        ]
     except FileNotFoundError:
         return []
     except OSError as error:

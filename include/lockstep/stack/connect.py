@@ -69,7 +69,7 @@ class Connect:
         return connector.trouble(settings)
 
     def finish(self, settings: Settings) -> None:
-        connector.ensure_running(settings, _password_reference(settings))
+        connector.ensure_running(settings, password_reference(settings))
 
 
 def worker_properties(settings: Settings) -> dict[str, object]:
@@ -113,6 +113,6 @@ def write_connector_secrets(settings: Settings) -> None:
     write_private(_secrets_file(settings), text)
 
 
-def _password_reference(settings: Settings) -> str:
+def password_reference(settings: Settings) -> str:
     """What stands for the password in the connector's configuration, its topic and REST answers."""
     return f"${{file:{_secrets_file(settings)}:{CDC_PASSWORD_KEY}}}"

@@ -40,6 +40,7 @@ SNAPSHOT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.2
 NOT_FOUND, CONFLICT = 404, 409
 MARK = "slot.failover"
+STOPPED = "STOPPED"
 TRACE_CHARACTERS_MAX = 600
 
 
@@ -116,6 +117,39 @@ def withhold_mark(settings: Settings) -> bool:
     return True
 
 
+def stop(settings: Settings, password_reference: str) -> None:
+    """Make the connector stand still, and stay so through restarts of Connect.
+
+    One that is not registered is registered so: offsets are deleted of registered ones only.
+    Raises ServiceError when it does not come to stand still in time.
+    """
+    if _get(settings, "config") is None:
+        body = {
+            "name": contracts.CONNECTOR,
+            "config": configuration(settings, password_reference),
+            "initial_state": STOPPED,
+        }
+        _checked(_ask_connect(settings, "POST", "connectors", body))
+    _send(settings, "PUT", "stop")
+    deadline = time.monotonic() + RUNNING_SECONDS_MAX
+    while (status := _get(settings, "status")) is None or (
+        status["connector"]["state"] != STOPPED or status["tasks"]
+    ):
+        if time.monotonic() > deadline:
+            raise ServiceError(
+                f"the connector {contracts.CONNECTOR} does not stop: {_not_running(settings)}"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def remove(settings: Settings) -> None:
+    """Delete a connector that stands still, and how far it came. Raises ServiceError."""
+    if _get(settings, "config") is None:
+        return
+    _send(settings, "DELETE", "offsets")
+    _send(settings, "DELETE", "")
+
+
 def failure(settings: Settings) -> str | None:
     """Why the connector or its task FAILED, in Connect's words; None when nothing of it has.
 
@@ -174,7 +208,10 @@ def _states(settings: Settings) -> set[str]:
 def _wait_until_running(settings: Settings) -> None:
     deadline = time.monotonic() + RUNNING_SECONDS_MAX
     while (problem := _not_running(settings)) is not None:
-        if "FAILED" in _states(settings) or time.monotonic() > deadline:
+        states = _states(settings)
+        if STOPPED in states:
+            raise ServiceError(f"{problem} A reset was broken off: `lockstep capture reset` again")
+        if "FAILED" in states or time.monotonic() > deadline:
             raise ServiceError(f"{problem}\n`lockstep logs connect` tells more")
         time.sleep(POLL_SECONDS)
 
@@ -232,7 +269,14 @@ def _send(settings: Settings, method: str, what: str, body: dict | None = None) 
 def _request(
     settings: Settings, method: str, what: str, body: dict | None = None
 ) -> httpx.Response:
-    url = f"{settings.connect_url}/connectors/{contracts.CONNECTOR}/{what}"
+    path = f"connectors/{contracts.CONNECTOR}/{what}".rstrip("/")
+    return _ask_connect(settings, method, path, body)
+
+
+def _ask_connect(
+    settings: Settings, method: str, path: str, body: dict | None = None
+) -> httpx.Response:
+    url = f"{settings.connect_url}/{path}"
     try:
         return httpx.request(method, url, json=body, timeout=REST_SECONDS_MAX)
     except httpx.HTTPError as error:

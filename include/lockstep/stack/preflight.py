@@ -1,10 +1,12 @@
 """Is the database ready for change data capture? Asked before the connector is registered.
 
-Every check gives its own sentence with what to do; nothing here changes anything.
+Every check gives its own sentence with what to do; only `drop_slot` changes anything.
 """
 
 import shutil
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import psycopg
@@ -36,6 +38,11 @@ SELECT
 FROM (SELECT) AS one
 LEFT JOIN pg_replication_slots AS slot ON slot.slot_name = %(slot)s
 """
+DROP_SLOT = """
+SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %(slot)s
+"""
+RELEASE_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.2
 
 
 class DatabaseFacts(NamedTuple):
@@ -68,20 +75,45 @@ def slot_is_read(settings: Settings) -> bool:
     return _ask(settings).slot_active
 
 
+def drop_slot(settings: Settings) -> None:
+    """Drop the slot, once its reader has let go; without one there is nothing to do.
+
+    Raises ServiceError when somebody goes on reading it.
+    """
+    deadline = time.monotonic() + RELEASE_SECONDS_MAX
+    while True:
+        try:
+            with _connected(settings) as connection:
+                connection.execute(DROP_SLOT, {"slot": REPLICATION_SLOT})
+            return
+        except psycopg.errors.ObjectInUse as error:
+            if time.monotonic() > deadline:
+                raise ServiceError(
+                    f"somebody reads the slot {REPLICATION_SLOT}: stop that reader "
+                    "(view pg_stat_replication)"
+                ) from error
+            time.sleep(POLL_SECONDS)
+
+
 def _ask(settings: Settings) -> DatabaseFacts:
+    asked = {
+        "publication": PUBLICATION,
+        "tables": list(CAPTURED_TABLES),
+        "slot": REPLICATION_SLOT,
+    }
+    with _connected(settings) as connection:
+        return DatabaseFacts(*connection.execute(QUERY, asked).fetchone())
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[psycopg.Connection]:
     try:
         with psycopg.connect(**settings.connection(Role.CDC)) as connection:
-            row = connection.execute(
-                QUERY,
-                {
-                    "publication": PUBLICATION,
-                    "tables": list(CAPTURED_TABLES),
-                    "slot": REPLICATION_SLOT,
-                },
-            ).fetchone()
+            yield connection
+    except psycopg.errors.ObjectInUse:
+        raise
     except psycopg.OperationalError as error:
         raise ServiceError(f"{Role.CDC} cannot reach the database: {error}".strip()) from error
-    return DatabaseFacts(*row)
 
 
 def problems(facts: DatabaseFacts, *, first: bool) -> Iterator[str]:
@@ -121,8 +153,8 @@ def _slot_problems(facts: DatabaseFacts, first: bool) -> Iterator[str]:
     if facts.slot_wal_status == "lost":
         yield (
             f"the slot {REPLICATION_SLOT} has lost log that was not read yet (more than "
-            "LOCKSTEP_WAL_KEEP_BYTES behind): changes are missing for good; drop the slot and "
-            "take a new snapshot"
+            "LOCKSTEP_WAL_KEEP_BYTES behind): changes are missing for good; begin change "
+            "capture anew with `lockstep capture reset`"
         )
     if first and facts.slot_active:
         yield (

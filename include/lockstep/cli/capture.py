@@ -1,0 +1,49 @@
+"""`lockstep capture`: change capture as a whole. Only the talking; the work is lockstep.stack's."""
+
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lockstep.contracts import CHANGE_TOPIC, HISTORY, REPLICATION_SLOT, StreamMode
+from lockstep.settings import Settings
+
+app = typer.Typer(no_args_is_help=True)
+
+WARNING = (
+    f"This deletes the replication slot {REPLICATION_SLOT} and the topic {CHANGE_TOPIC} with all "
+    "changes in it. Capture then begins with a snapshot of the database as it is now: what tables "
+    "show of earlier times cannot be made again. They stay as they are until each is made anew by "
+    "`lockstep stream rebuild`."
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `reset` a command of its own while it is the only one."""
+
+
+@app.command()
+def reset(
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+) -> None:
+    """Begin change capture anew, with a new snapshot: for a slot or topic that was lost.
+
+    Refused while a stream runs. If it is broken off, do it again.
+    """
+    from lockstep.stack.capture_reset import reset_capture
+    from lockstep.stack.secrets import with_secrets
+    from lockstep.supervise import lease
+
+    console = Console(soft_wrap=True)
+    console.print(WARNING, highlight=False)
+    if not yes:
+        typer.confirm("Begin anew?", abort=True)
+    settings = with_secrets(Settings.load())
+    with ExitStack() as held:
+        for mode in (*StreamMode, HISTORY):
+            held.enter_context(lease.acquire(settings, mode))
+        with console.status("beginning change capture anew …"):
+            reset_capture(settings)
+    console.print("capture has begun anew; now `lockstep stream rebuild` each mode that you use")

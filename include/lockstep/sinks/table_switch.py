@@ -1,0 +1,59 @@
+"""Replaces the content of an append-only table by that of another one, in one commit.
+
+Readers by path see the old content or the new one, whole, and one who reads an older version goes
+on reading it: its files stay until a later vacuum.
+"""
+
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from lockstep.errors import LakehouseError
+from lockstep.sinks.append_log import FRONTIER_APP_ID, RESUME_APP_ID, reached_of
+
+APPEND_ONLY = "delta.appendOnly"
+
+
+def switch_content(uri: str, new_uri: str) -> int:
+    """Make the table at `uri` equal to the one at `new_uri`, frontier included; returns its rows.
+
+    Guarantees: one commit changes rows, columns, frontier and resume offset together. A table that
+    is not there yet is made. The caller is the only writer of both. Run again, it comes to the
+    same. Raises LakehouseError; then the old content is what readers see.
+    """
+    try:
+        new = DeltaTable(new_uri)
+        table = _opened(uri, new)
+        table.alter.set_table_properties({APPEND_ONLY: "false"})
+        _overwrite(table, new)
+        table.alter.set_table_properties({APPEND_ONLY: "true"})
+        return DeltaTable(uri).count()
+    except (DeltaError, OSError) as error:
+        raise LakehouseError(f"the table {uri} cannot be replaced by {new_uri}: {error}") from error
+
+
+def _opened(uri: str, like: DeltaTable) -> DeltaTable:
+    if DeltaTable.is_deltatable(uri):
+        return DeltaTable(uri)
+    described = like.metadata()
+    return DeltaTable.create(
+        uri,
+        like.schema(),
+        partition_by=described.partition_columns,
+        configuration=described.configuration,
+    )
+
+
+def _overwrite(table: DeltaTable, new: DeltaTable) -> None:
+    reached = reached_of(new)
+    marks = [Transaction(RESUME_APP_ID, reached.resume_offset)]
+    if reached.frontier is not None:
+        marks.append(Transaction(FRONTIER_APP_ID, reached.frontier))
+    write_deltalake(
+        table,
+        new.to_pyarrow_dataset().scanner().to_reader(),
+        mode="overwrite",
+        schema_mode="overwrite",
+        partition_by=new.metadata().partition_columns,
+        writer_properties=WriterProperties(compression="ZSTD"),
+        commit_properties=CommitProperties(app_transactions=marks),
+    )

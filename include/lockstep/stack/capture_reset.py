@@ -1,0 +1,47 @@
+"""Begins change capture anew: no slot, no topic, no offset of before; a new snapshot.
+
+For when capture has a gap (a lost or recreated slot, a topic that is gone, another database). What
+the topic held is deleted. Every step may be done again: after a crash at any point, reset again.
+"""
+
+import time
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from lockstep.contracts import CHANGE_TOPIC
+from lockstep.errors import ServiceError
+from lockstep.settings import Settings
+from lockstep.stack import connector, preflight
+from lockstep.stack.connect import Connect, password_reference
+
+GONE_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.2
+
+
+def reset_capture(settings: Settings) -> None:
+    """Delete the connector with its offsets, the slot and the change topic, and begin anew.
+
+    The caller sees to it that no stream runs. Raises ServiceError when a service refuses.
+    """
+    # Step 1: nobody writes; a connector that stands still survives a crash standing still.
+    connector.stop(settings, password_reference(settings))
+    # Step 2: what it read and wrote.
+    preflight.drop_slot(settings)
+    _delete_topic(settings)
+    # Step 3: how far it came; without offsets it begins with a snapshot.
+    connector.remove(settings)
+    Connect().finish(settings)
+
+
+def _delete_topic(settings: Settings) -> None:
+    kafka = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    deadline = time.monotonic() + GONE_SECONDS_MAX
+    try:
+        while CHANGE_TOPIC in kafka.list_topics(timeout=GONE_SECONDS_MAX).topics:
+            if time.monotonic() > deadline:
+                raise ServiceError(f"Kafka did not delete {CHANGE_TOPIC} in {GONE_SECONDS_MAX} s")
+            kafka.delete_topics([CHANGE_TOPIC])[CHANGE_TOPIC].exception(GONE_SECONDS_MAX)
+            time.sleep(POLL_SECONDS)
+    except (KafkaException, TimeoutError) as error:
+        raise ServiceError(f"Kafka does not delete {CHANGE_TOPIC}: {error}") from error

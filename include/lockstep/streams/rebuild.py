@@ -1,0 +1,204 @@
+"""Makes a stream's table anew from the change topic: `lockstep stream rebuild MODE`.
+
+1. stop the mode, and hold its lease until the end;
+2. see that capture is whole: the slot, and the topic from the connector's snapshot on;
+3. run the mode from the topic's first record on into a lakehouse of its own, .rebuild/<mode>,
+   until it has passed the topic's end;
+4. forget identity.json, switch the tables' content, each in one commit, put the new
+   checkpoint_location in the old one's place, and remember the identity.
+
+Until the commit of step 4 the old table is what readers see, and nothing of it was touched. A crash
+in step 4 leaves no identity, so that the stream refuses to start; rebuilding again mends whatever a
+crash left, for every rebuild begins from nothing. `temporal` keeps the dimensions' history, which
+is made anew with it.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockstep.contracts import HISTORY, StreamMode
+from lockstep.errors import LockstepError, StreamBusyError, StreamError, StreamFailedError
+from lockstep.settings import Settings
+from lockstep.sinks.table_switch import switch_content
+from lockstep.sources import change_topic
+from lockstep.sources.capture import current_xid
+from lockstep.spark import stream_session
+from lockstep.streams import identity, modes
+from lockstep.streams.identity import Capture
+from lockstep.streams.quarantine import given_up_offsets
+from lockstep.streams.runner import Runner
+from lockstep.supervise import launcher, lease
+from lockstep.supervise.desired import DesiredState, write_desired
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS = 0.5
+STILL_SECONDS_MAX = 300.0
+"""Without a record read for this long, the rebuild is given up: a snapshot that does not end."""
+HISTORY_SECONDS_MAX = 120.0
+"""For another driver to let go of the dimensions' history, after its micro-batch."""
+REASON = "is made anew by `lockstep stream rebuild`"
+
+Told = Callable[[int, int], None]
+"""Is told now and then: the offset reached, and the topic's end."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """The new table's rows and frontier."""
+
+    mode: str
+    rows: int
+    frontier: int
+
+
+def rebuild(settings: Settings, mode: StreamMode, told: Told = lambda *_: None) -> Rebuilt:
+    """Replace the mode's table by a new, complete one; the mode is stopped and stays so.
+
+    Raises CaptureLostError when the topic does not hold everything, StreamBusyError when somebody
+    starts the mode meanwhile, StreamFailedError when the new table does not come to its end. Then
+    the old table is as it was.
+    """
+    staging = _staging(settings, mode)
+    with _held(settings, mode) as descriptors:
+        capture = identity.read_capture(settings)
+        identity.require_capture(settings, capture)
+        _remove(settings, mode)
+        spark = stream_session(settings, f"lockstep rebuild {mode}", descriptors)
+        try:
+            frontier = _fill(spark, settings, staging, mode, told)
+        finally:
+            spark.stop()
+        _require_same(settings, capture)
+        rows = _switch(settings, staging, mode, capture)
+        _remove(settings, mode)
+    return Rebuilt(mode, rows, frontier)
+
+
+def rebuilt_together(mode: str) -> tuple[str, ...]:
+    """The queries whose tables are made anew, those that others rest upon first."""
+    return (HISTORY, mode) if mode == StreamMode.TEMPORAL else (mode,)
+
+
+@contextmanager
+def _held(settings: Settings, mode: StreamMode) -> Iterator[list[int]]:
+    """Stop the mode and hold the leases; yields their descriptors."""
+    launcher.stop(settings, [mode], REASON)
+    with ExitStack() as held:
+        taken = [held.enter_context(lease.acquire(settings, mode))]
+        if mode == StreamMode.TEMPORAL:
+            taken.append(held.enter_context(_history_lease(settings)))
+        yield [one.fileno() for one in taken]
+
+
+def _history_lease(settings: Settings) -> lease.Lease:
+    """Other drivers let go of the history while the temporal mode is wished."""
+    write_desired(settings, StreamMode.TEMPORAL, DesiredState.RUNNING, REASON)
+    deadline = time.monotonic() + HISTORY_SECONDS_MAX
+    try:
+        while True:
+            try:
+                return lease.acquire(settings, HISTORY)
+            except StreamBusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
+    finally:
+        write_desired(settings, StreamMode.TEMPORAL, DesiredState.STOPPED, REASON)
+
+
+def _staging(settings: Settings, mode: str) -> Settings:
+    """The same settings with a lakehouse beside the tables, on the same disk."""
+    if "://" in settings.lakehouse:
+        raise StreamError(
+            f"the lakehouse {settings.lakehouse} is no local folder, and only there a table can be "
+            "made anew beside the old one"
+        )
+    folder = Path(settings.lakehouse_uri) / ".rebuild" / mode
+    return settings.model_copy(update={"lakehouse": str(folder)})
+
+
+def _new_checkpoint(settings: Settings, mode: str) -> Path:
+    return identity.checkpoint_location(settings, mode).with_name("checkpoint.rebuild")
+
+
+def _remove(settings: Settings, mode: str) -> None:
+    """What a rebuild left behind."""
+    for folder in (Path(_staging(settings, mode).lakehouse), _new_checkpoint(settings, mode)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(
+    spark: "SparkSession", settings: Settings, staging: Settings, mode: str, told: Told
+) -> int:
+    """Run the mode until its new table holds all that the topic does; returns the frontier."""
+    end = change_topic.end_offset(settings)
+    runner = Runner(
+        settings,
+        mode,
+        modes.sink_of(spark, staging, mode),
+        xid_near=current_xid(settings),
+        skipped=given_up_offsets(settings),
+        stage=modes.stage_of(mode),
+    )
+    runner.start(spark, _new_checkpoint(settings, mode))
+    try:
+        _wait_until_filled(runner, end, told)
+    finally:
+        runner.stop()
+    return runner.reached.frontier
+
+
+def _wait_until_filled(runner: Runner, end: int, told: Told) -> None:
+    """Past the end that the topic had, with a committed frontier behind the last transaction."""
+    seen, moved = -1, time.monotonic()
+    frontier: int | None = None
+    while True:
+        if (failure := runner.failure()) is not None:
+            if isinstance(failure, LockstepError):
+                raise failure
+            raise StreamFailedError(runner.name, f"cannot be rebuilt: {failure}")
+        if (offset := runner.tracker.next_offset) != seen:
+            seen, moved = offset, time.monotonic()
+            told(offset, end)
+        if offset >= end and frontier is None:
+            frontier = runner.tracker.frontier
+        if frontier is not None and (runner.reached.frontier or 0) >= frontier:
+            return
+        if time.monotonic() - moved > STILL_SECONDS_MAX:
+            raise StreamFailedError(
+                runner.name,
+                f"read nothing for {STILL_SECONDS_MAX:.0f} s, at offset {offset:,} of {end:,}; "
+                "see `lockstep status`. The old table is as it was",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _require_same(settings: Settings, begun: Capture) -> None:
+    """Raise StreamError when database, slot or topic were replaced while the table was made."""
+    now = identity.read_capture(settings)
+    identity.require_capture(settings, now)
+    if (now.topic_id, now.facts.database_system) != (begun.topic_id, begun.facts.database_system):
+        raise StreamError("change capture was begun anew meanwhile: rebuild again")
+
+
+def _switch(settings: Settings, staging: Settings, mode: str, capture: Capture) -> int:
+    """Step 4; returns the rows of the mode's table."""
+    together = rebuilt_together(mode)
+    for query in together:
+        identity.identity_path(settings, query).unlink(missing_ok=True)
+        shutil.rmtree(identity.checkpoint_location(settings, query), ignore_errors=True)
+    rows = 0
+    for query in together:
+        table = identity.table_of(query)
+        rows = switch_content(settings.table_uri(table), staging.table_uri(table))
+    _new_checkpoint(settings, mode).rename(identity.checkpoint_location(settings, mode))
+    for query in together:
+        identity.begin(settings, query, capture)
+    return rows
