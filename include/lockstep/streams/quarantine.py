@@ -13,6 +13,7 @@ from lockstep.contracts import CHANGE_TOPIC, QUARANTINED_COLUMNS, QUARANTINED_RE
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.change_topic import topic_id
 from lockstep.sources.delta import open_table, run_query
 
 GIVEN_UP = "given up"
@@ -26,11 +27,24 @@ class Quarantine:
         self._settings = settings
         self._by = by
 
-    def put(self, offset: int, reason: str, value: bytes | None, decision: str = PUT_ASIDE) -> None:
-        """Note one record of the change topic. Raises LakehouseError, WriterBusyError."""
+    def put(self, offset: int, reason: str, value: bytes | None) -> None:
+        """Put one record of the change topic aside. Raises LakehouseError, WriterBusyError."""
+        self._note(CHANGE_TOPIC, offset, reason, value, PUT_ASIDE)
+
+    def give_up(self, offset: int, reason: str, value: bytes | None) -> None:
+        """Note that streams shall pass this record of the topic as it is now.
+
+        Another topic of that name has other records, of which it says nothing. Raises also
+        StreamError, when Kafka does not answer.
+        """
+        self._note(_topic_now(self._settings), offset, reason, value, GIVEN_UP)
+
+    def _note(
+        self, topic: str, offset: int, reason: str, value: bytes | None, decision: str
+    ) -> None:
         row = {
             "stream": self._by,
-            "topic": CHANGE_TOPIC,
+            "topic": topic,
             "partition": 0,
             "offset": offset,
             "decision": decision,
@@ -47,10 +61,18 @@ class Quarantine:
 
 
 def given_up_offsets(settings: Settings) -> frozenset[int]:
-    """The records that operators gave up, by `lockstep stream skip`."""
+    """The records of the topic that operators gave up, by `lockstep stream skip`.
+
+    Raises StreamError when there are such and Kafka does not say which topic it has.
+    """
     uri = settings.table_uri(QUARANTINED_RECORDS)
     if not DeltaTable.is_deltatable(uri):
         return frozenset()
-    query = f"SELECT \"offset\" FROM records WHERE decision = '{GIVEN_UP}'"  # noqa: S608 - a constant
-    found = run_query(query, {"records": open_table(uri)}).read_all()
-    return frozenset(found["offset"].to_pylist())
+    query = f"SELECT topic, \"offset\" FROM records WHERE decision = '{GIVEN_UP}'"  # noqa: S608 - a constant
+    found = run_query(query, {"records": open_table(uri)}).read_all().to_pylist()
+    topic = _topic_now(settings) if found else None
+    return frozenset(one["offset"] for one in found if one["topic"] == topic)
+
+
+def _topic_now(settings: Settings) -> str:
+    return f"{CHANGE_TOPIC} {topic_id(settings)}"

@@ -7,7 +7,7 @@ from lockstep.contracts import CAPTURED_TABLES
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.settings import Settings
 from lockstep.sources.change_topic import end_offset, read_again
-from lockstep.streams.quarantine import GIVEN_UP, Quarantine, given_up_offsets
+from lockstep.streams.quarantine import Quarantine, given_up_offsets
 
 
 def skip_record(settings: Settings, offset: int) -> str:
@@ -24,7 +24,7 @@ def skip_record(settings: Settings, offset: int) -> str:
     try:
         decode(value, offset, (*CAPTURED_TABLES, MESSAGES))
     except PoisonedRecordError as error:
-        Quarantine(settings, "operator").put(offset, error.reason, value, GIVEN_UP)
+        Quarantine(settings, "operator").give_up(offset, error.reason, value)
         return error.reason
     raise StreamError(f"the record at offset {offset} can be read: there is nothing to give up")
 

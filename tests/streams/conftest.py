@@ -1,0 +1,78 @@
+"""Tables of a lakehouse of the test's own, and what database and Kafka would say."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from lockstep.contracts import StreamMode
+from lockstep.settings import Settings
+from lockstep.sources.capture import CaptureFacts
+from lockstep.streams import capture_watch, identity
+from lockstep.streams.identity import Capture
+from lockstep.streams.rows import SCHEMA, no_rows
+from lockstep.streams.sink import open_change_log
+
+MODE = StreamMode.OUTBOX
+DAY = date(2026, 1, 1)
+WHOLE = Capture(
+    CaptureFacts(
+        database_system=7,
+        database_name="pizzeria",
+        has_slot=True,
+        wal_status="reserved",
+        invalidation_reason=None,
+        has_mark=True,
+        restart_lsn=100,
+        confirmed_lsn=100,
+        current_lsn=120,
+    ),
+    topic_id="first",
+)
+
+
+class Services:
+    """What the next look finds: a Capture, or the error that it raises."""
+
+    def __init__(self) -> None:
+        self.say: Capture | Exception = WHOLE
+        self.incomplete: Exception | None = None
+
+    def change(self, topic_id: str = "first", **facts: object) -> None:
+        self.say = replace(WHOLE, topic_id=topic_id, facts=WHOLE.facts._replace(**facts))
+
+    def capture(self, _settings: Settings) -> Capture:
+        if isinstance(self.say, Exception):
+            raise self.say
+        return self.say
+
+    def complete(self, _settings: Settings) -> None:
+        if self.incomplete is not None:
+            raise self.incomplete
+
+
+@pytest.fixture
+def services(monkeypatch: pytest.MonkeyPatch) -> Services:
+    found = Services()
+    for module in (identity, capture_watch):
+        monkeypatch.setattr(module, "read_capture", found.capture)
+    monkeypatch.setattr(identity, "require_complete_topic", found.complete)
+    monkeypatch.setattr(capture_watch.connector, "withhold_mark", lambda _: True)
+    return found
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Settings:
+    """Settings of a home and a lakehouse that do not exist yet."""
+    return Settings(home=tmp_path / "home", lakehouse=str(tmp_path / "lakehouse"))
+
+
+def write_orders(settings: Settings, orders: range, frontier: int) -> None:
+    """Append one row for each order, with the frontier; what a stream at work does."""
+    log = open_change_log(settings, MODE)
+    rows = no_rows()
+    if orders:
+        values = {"order_id": 0, "op": "c", "commit_lsn": frontier, "commit_date": DAY}
+        rows = rows.from_pylist([{**values, "order_id": order} for order in orders], schema=SCHEMA)
+    log.append(rows, frontier, frontier)
+    identity.checkpoint_location(settings, MODE).mkdir(parents=True, exist_ok=True)

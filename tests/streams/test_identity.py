@@ -1,0 +1,140 @@
+"""A start compares what the stream belongs to with what is there, and says by name what is not."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lockstep.errors import (
+    LockstepError,
+    OtherDatabaseError,
+    PostgresUnavailableError,
+    SlotLostError,
+    SlotRecreatedError,
+    StreamCheckpointMissingError,
+    StreamError,
+    TopicIncompleteError,
+    TopicRecreatedError,
+)
+from lockstep.settings import Settings
+from lockstep.streams.capture_watch import CaptureWatch
+from lockstep.streams.identity import checkpoint_location, claim, identity_path
+from lockstep.streams.sink import open_change_log
+from lockstep.supervise.restart_policy import helps
+
+from tests.streams.conftest import MODE, Services, write_orders
+
+CHANGES = [
+    ({"has_slot": False}, SlotLostError),
+    ({"wal_status": "lost"}, SlotLostError),
+    ({"invalidation_reason": "wal_removed"}, SlotLostError),
+    ({"has_mark": False}, SlotRecreatedError),
+    ({"topic_id": "second"}, TopicRecreatedError),
+    ({"topic_id": None}, TopicRecreatedError),
+    ({"database_system": 8}, OtherDatabaseError),
+    ({"database_name": "pizzeria_copy"}, OtherDatabaseError),
+]
+
+
+@pytest.fixture
+def stream(home: Settings, services: Services) -> Settings:
+    """A stream that has worked, and is stopped."""
+    open_change_log(home, MODE)
+    claim(home, MODE)
+    write_orders(home, range(3), frontier=110)
+    return home
+
+
+def test_a_start_finds_what_the_first_one_remembered(stream: Settings) -> None:
+    assert claim(stream, MODE) == claim(stream, MODE)
+
+
+@pytest.mark.parametrize(("change", "error"), CHANGES)
+def test_what_is_gone_or_another_one_stops_a_start_by_name(
+    stream: Settings, services: Services, change: dict, error: type[LockstepError]
+) -> None:
+    services.change(**change)
+    with pytest.raises(error, match="lockstep capture reset"):
+        claim(stream, MODE)
+    assert not helps(error.__name__)
+
+
+@pytest.mark.parametrize(("change", "error"), CHANGES)
+def test_a_running_stream_is_told_the_same(
+    stream: Settings, services: Services, change: dict, error: type[LockstepError]
+) -> None:
+    watch = CaptureWatch(stream)
+    watch.follow(MODE, claim(stream, MODE))
+    watch.look()
+    assert watch.failure(MODE) is None
+    services.change(**change)
+    watch.look()
+    assert isinstance(watch.failure(MODE), error)
+    assert isinstance(watch.cause_of(MODE, RuntimeError("the query ended")), error)
+    watch.forget(MODE)
+    assert watch.failure(MODE) is None
+
+
+def test_a_service_that_is_silent_is_no_evidence(stream: Settings, services: Services) -> None:
+    watch = CaptureWatch(stream)
+    watch.follow(MODE, claim(stream, MODE))
+    services.say = PostgresUnavailableError("no answer")
+    watch.look()
+    assert watch.failure(MODE) is None
+    with pytest.raises(PostgresUnavailableError):
+        claim(stream, MODE)
+    assert helps("PostgresUnavailableError")
+
+
+def remove_checkpoint(settings: Settings) -> Path:
+    shutil.rmtree(checkpoint_location(settings, MODE))
+    return checkpoint_location(settings, MODE)
+
+
+def remove_identity(settings: Settings) -> Path:
+    identity_path(settings, MODE).unlink()
+    return identity_path(settings, MODE)
+
+
+def damage_identity(settings: Settings) -> Path:
+    identity_path(settings, MODE).write_text('{"database_system":')
+    return identity_path(settings, MODE)
+
+
+def remove_table(settings: Settings) -> Path:
+    shutil.rmtree(open_change_log(settings, MODE).uri)
+    return Path(open_change_log(settings, MODE).uri)
+
+
+@pytest.mark.parametrize(
+    "harm", [remove_checkpoint, remove_identity, damage_identity, remove_table]
+)
+def test_a_part_that_is_missing_stops_a_start_by_name(
+    stream: Settings, harm: Callable[[Settings], Path]
+) -> None:
+    lost = harm(stream)
+    with pytest.raises(StreamCheckpointMissingError, match="stream rebuild outbox") as raised:
+        claim(stream, MODE)
+    assert str(lost) in str(raised.value)
+    assert not helps("StreamCheckpointMissingError")
+
+
+def test_a_stream_that_has_written_nothing_misses_nothing(
+    home: Settings, services: Services
+) -> None:
+    open_change_log(home, MODE)
+    first = claim(home, MODE)
+    identity_path(home, MODE).unlink()
+    assert claim(home, MODE) == first
+
+
+def test_a_first_start_wants_capture_whole(home: Settings, services: Services) -> None:
+    open_change_log(home, MODE)
+    services.incomplete = TopicIncompleteError("changes", "begins at offset 5 only")
+    with pytest.raises(TopicIncompleteError):
+        claim(home, MODE)
+    services.incomplete = None
+    services.change(topic_id=None)
+    with pytest.raises(StreamError, match="lockstep up"):
+        claim(home, MODE)
+    assert not identity_path(home, MODE).exists()

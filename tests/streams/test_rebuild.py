@@ -1,0 +1,125 @@
+"""What a rebuild leaves behind when all goes well, and when it dies; Spark's part is in e2e."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from lockstep.errors import StreamCheckpointMissingError, StreamError
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import reached_of
+from lockstep.sources.delta import open_table, table_uris
+from lockstep.streams import identity, rebuild
+from lockstep.streams.identity import checkpoint_location, claim
+from lockstep.streams.sink import open_change_log
+
+from tests.streams.conftest import MODE, Services, write_orders
+
+OLD, NEW = range(3), range(5)
+
+
+class Died(BaseException):
+    """As a kill at this point would."""
+
+
+@pytest.fixture
+def stream(
+    home: Settings, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Settings]:
+    """A stream that has written OLD; replaying the topic would give NEW."""
+    monkeypatch.setattr(identity, "read_capture", services.capture)
+    monkeypatch.setattr(rebuild, "stream_session", lambda *_: SimpleNamespace(stop=lambda: None))
+    monkeypatch.setattr(rebuild, "_fill", fill)
+    open_change_log(home, MODE)
+    claim(home, MODE)
+    write_orders(home, OLD, frontier=110)
+    return home
+
+
+def fill(_spark: object, settings: Settings, staging: Settings, *_: object) -> int:
+    write_orders(staging, NEW, frontier=120)
+    (settings.home / "streams" / MODE / "checkpoint.rebuild").mkdir()
+    return 120
+
+
+def orders(settings: Settings) -> list[int]:
+    table = open_table(open_change_log(settings, MODE).uri)
+    return sorted(table.to_pyarrow_table()["order_id"].to_pylist())
+
+
+def test_the_new_table_takes_the_old_ones_place(stream: Settings) -> None:
+    made = rebuild.rebuild(stream, MODE)
+    assert (made.rows, made.frontier) == (len(NEW), 120)
+    assert orders(stream) == list(NEW)
+    assert reached_of(open_table(open_change_log(stream, MODE).uri)).frontier == 120
+    assert checkpoint_location(stream, MODE).exists()
+    assert list(table_uris(stream.lakehouse_uri)) == ["orders_enriched_outbox"]
+    claim(stream, MODE)
+
+
+def test_a_new_topic_is_taken_as_the_streams_own(stream: Settings, services: Services) -> None:
+    services.change(topic_id="second", database_system=8)
+    rebuild.rebuild(stream, MODE)
+    assert claim(stream, MODE).topic_id == "second"
+
+
+def test_capture_with_a_gap_is_refused_and_nothing_is_touched(
+    stream: Settings, services: Services
+) -> None:
+    services.change(has_mark=False)
+    with pytest.raises(StreamError, match="lockstep capture reset"):
+        rebuild.rebuild(stream, MODE)
+    services.change()
+    assert orders(stream) == list(OLD)
+    claim(stream, MODE)
+
+
+def test_capture_that_changes_meanwhile_is_refused(
+    stream: Settings, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_and_change(*arguments: object) -> int:
+        services.change(topic_id="second")
+        return fill(*arguments)
+
+    monkeypatch.setattr(rebuild, "_fill", fill_and_change)
+    with pytest.raises(StreamError, match="meanwhile"):
+        rebuild.rebuild(stream, MODE)
+    assert orders(stream) == list(OLD)
+
+
+@pytest.mark.parametrize("point", ["_fill", "_require_same", "_switch"])
+def test_dying_before_the_switch_leaves_the_old_stream_whole(
+    stream: Settings, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    die_at(monkeypatch, rebuild, point)
+    with pytest.raises(Died):
+        rebuild.rebuild(stream, MODE)
+    monkeypatch.undo()
+    assert orders(stream) == list(OLD)
+
+
+@pytest.mark.parametrize("module_and_point", [(rebuild, "switch_content"), (identity, "begin")])
+def test_dying_within_the_switch_is_told_and_mended_by_rebuilding_again(
+    stream: Settings, module_and_point: tuple
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        die_at(patch, *module_and_point)
+        with pytest.raises(Died):
+            rebuild.rebuild(stream, MODE)
+    with pytest.raises(StreamCheckpointMissingError):
+        claim(stream, MODE)
+    rebuild.rebuild(stream, MODE)
+    assert orders(stream) == list(NEW)
+    claim(stream, MODE)
+
+
+def die_at(patch: pytest.MonkeyPatch, module: object, point: str) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise Died
+
+    patch.setattr(module, point, die)
+
+
+def test_an_object_store_is_refused(stream: Settings) -> None:
+    remote = stream.model_copy(update={"lakehouse": "s3a://bucket/lakehouse"})
+    with pytest.raises(StreamError, match="no local folder"):
+        rebuild.rebuild(remote, MODE)
