@@ -4,10 +4,12 @@ import random
 
 import pytest
 from lockstep.cdc import transactions
-from lockstep.cdc.records import MESSAGES, Begin, Change, End, Record, SnapshotNotice
+from lockstep.cdc.records import MESSAGES, Begin, SnapshotNotice
 from lockstep.cdc.transactions import Transaction, TransactionTracker
 from lockstep.contracts import CLIENTS, ORDERS, OUTBOX
 from lockstep.errors import SnapshotRepeatedError
+
+from tests.cdc.histories import COMMITS, change, delivered, end, placed
 
 WANTED = frozenset({ORDERS, CLIENTS})
 
@@ -15,22 +17,6 @@ WANTED = frozenset({ORDERS, CLIENTS})
 def tracker(frontier: int | None = 0, next_offset: int = 0, **options) -> TransactionTracker:
     given = {"wanted": WANTED, "xid_near": 1000, **options}
     return TransactionTracker(frontier=frontier, next_offset=next_offset, **given)
-
-
-def change(tx: int | None, order: int, table: str = ORDERS, op: str = "c") -> Change:
-    return Change(0, tx, order, table, op, None, (tx or 0) * 10, 0)
-
-
-def end(tx: int, lsn: int, **counts: int) -> End:
-    return End(0, tx, lsn, counts, lsn)
-
-
-def placed(records: list[Record], start: int = 0) -> list[Record]:
-    """The records at consecutive offsets."""
-    return [
-        type(record)(start + i, *(getattr(record, name) for name in record.__struct_fields__[1:]))
-        for i, record in enumerate(records)
-    ]
 
 
 def commits(released: list[Transaction]) -> list[int]:
@@ -175,24 +161,7 @@ def test_any_replay_and_disorder_gives_each_transaction_once_and_in_order(seed: 
     """A random history, delivered in stretches that go back; restarted at random from what a
     table would hold: frontier and resume offset."""
     rng = random.Random(seed)
-    history: list[Record] = []
-    for tx in range(1, 30):
-        size = rng.randint(1, 5)
-        body: list[Record] = [Begin(0, tx), *(change(tx, n + 1) for n in range(size))]
-        if rng.random() < 0.2:
-            rng.shuffle(body)
-        last = end(tx, tx * 10, orders=size)
-        body.insert(rng.randint(0, len(body)) if rng.random() < 0.2 else len(body), last)
-        history.extend(body)
-    delivered: list[Record] = []
-    at = 0
-    while at < len(history):
-        step = rng.randint(1, 20)
-        delivered.extend(history[at : at + step])
-        at += step
-        if at < len(history) and rng.random() < 0.3:
-            at = max(0, at - rng.randint(0, 30))
-    topic = placed(delivered)
+    topic = delivered(rng)
 
     follower, released, position = tracker(), [], 0
     while position < len(topic):
@@ -201,7 +170,7 @@ def test_any_replay_and_disorder_gives_each_transaction_once_and_in_order(seed: 
         if rng.random() < 0.3:
             follower = tracker(frontier=follower.frontier, next_offset=follower.resume_offset)
     released += follower.feed(topic[follower.next_offset :])
-    assert commits(released) == [tx * 10 for tx in range(1, 30)], f"seed {seed}"
+    assert commits(released) == COMMITS, f"seed {seed}"
     for transaction in released:
         orders = [c.total_order for c in transaction.changes]
         assert orders == list(range(1, len(orders) + 1)), f"seed {seed}"

@@ -6,7 +6,8 @@ their commit LSNs, and nothing behind one that is not whole is released. What ar
 before the frontier is ignored. So delivery at least once gives results exactly once, and what has
 been released is always a prefix of the database's history.
 
-Pure: no clock, no I/O. Records are fed in the order of their offsets.
+Pure: no clock, no I/O. Records are fed in the order of their offsets, unless they were held back on
+their way.
 """
 
 import heapq
@@ -129,10 +130,13 @@ class TransactionTracker:
         next_offset: int,
         xid_near: int,
         skipped: Collection[int] = (),
+        held_back: bool = False,
     ) -> None:
         """wanted: tables whose changes are kept, others are only counted.
         xid_near: a 64-bit transaction id of about now; the events have its lower half only.
         skipped: offsets of records given up by an operator; each stands for one missing change.
+        held_back: a transaction's records may come late and twice, so that an offset below
+            next_offset does not say that they have been dealt with; their numbers do.
         """
         self.frontier = frontier
         self.frontier_committed_us: int | None = None
@@ -141,6 +145,7 @@ class TransactionTracker:
         self._wanted = frozenset(wanted)
         self._xid_near = xid_near
         self._skipped = sorted(skipped)
+        self._held_back = held_back
         self._pending: dict[int, _Pending] = {}
         self._ended: list[tuple[int, int]] = []
         self._ends: dict[int, End] = {}
@@ -157,12 +162,18 @@ class TransactionTracker:
         """Take in records; returns the transactions that are whole now, in commit order."""
         released: list[Transaction] = []
         for record in records:
-            if record.offset < self.next_offset:
+            if self.is_dealt_with(record):
                 continue
-            self.next_offset = record.offset + 1
+            self.next_offset = max(self.next_offset, record.offset + 1)
             if type(record) is not Tombstone:
                 released.extend(self._actions[type(record)](record) or ())
         return released
+
+    def is_dealt_with(self, record: Record) -> bool:
+        """Whether the record lies below next_offset and can say nothing new."""
+        if record.offset >= self.next_offset:
+            return False
+        return not self._held_back or getattr(record, "tx", None) is None
 
     @property
     def resume_offset(self) -> int:

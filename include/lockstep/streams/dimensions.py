@@ -32,7 +32,7 @@ from lockstep.contracts import (
     TABLES,
 )
 from lockstep.settings import PROJECT_DIR, Settings
-from lockstep.sinks.append_log import AppendLog, arrow_schema
+from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema, reached_of
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams.fold import CREATED, DELETED, SNAPSHOT_ROW, UPDATED
 
@@ -214,6 +214,12 @@ def history_log(settings: Settings) -> AppendLog:
         DIMENSION_CHANGES_PARTITION,
         settings.stream_versions_kept_hours,
     )
+
+
+def stored_history(settings: Settings) -> Reached:
+    """How far the history goes in Delta, whoever writes it."""
+    uri = settings.table_uri(DIMENSION_CHANGES)
+    return reached_of(open_table(uri)) if DeltaTable.is_deltatable(uri) else Reached(None, 0)
 
 
 def load_cache(settings: Settings, frontier: int | None) -> DimensionCache:

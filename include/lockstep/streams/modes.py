@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from lockstep.contracts import HISTORY, StreamMode
-from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.streams import published
 from lockstep.streams.lookup import LookupEnrichment
+from lockstep.streams.quarantine import given_up_offsets
 from lockstep.streams.runner import Stage
 from lockstep.streams.sink import ChangeLogSink, Enrichment, Sink, open_change_log
 from lockstep.streams.temporal import History, HistorySink, TemporalEnrichment, history_log
@@ -35,9 +35,18 @@ def _enrichment(
             return LookupEnrichment(spark, settings)
         case StreamMode.TEMPORAL:
             return TemporalEnrichment(spark, History(settings, history_log(settings), frontier))
-    raise StreamError(f"the mode {mode} is not built yet")
+        case StreamMode.TRANSACTION:
+            history = History(settings, None, frontier)
+            if frontier is not None:
+                history.catch_up(frontier, given_up_offsets(settings))
+            return TemporalEnrichment(spark, history)
+    raise ValueError(f"{mode} is no mode of a stream")
 
 
 def stage_of(mode: str) -> Stage | None:
     """What the mode's records go through in Spark before they come to the driver."""
-    return None
+    if mode != StreamMode.TRANSACTION:
+        return None
+    from lockstep.streams.open_transactions import whole_transactions
+
+    return whole_transactions

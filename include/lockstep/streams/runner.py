@@ -3,7 +3,8 @@
 A micro-batch, step by step:
 
 1. read: offset and value of its records come to the driver (bounded by maxOffsetsPerTrigger);
-2. on the first one after a start, what lies between the table's resume offset and it is read again;
+2. on the first one after a start, what lies between the table's resume offset and it is read again
+   (if a stage holds records back, also the micro-batch itself: what comes twice does no harm);
 3. decode and follow: the tracker releases the transactions that are whole now;
 4. write: the sink commits them with the frontier; only this commit counts.
 
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from lockstep.cdc.records import Change, Record, Tombstone, decode, is_known
 from lockstep.cdc.transactions import IncompleteTransaction, Transaction, TransactionTracker
-from lockstep.errors import PoisonedRecordError
+from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.observe.latency import LatencyWindow
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached
@@ -83,11 +84,12 @@ class Runner:
             next_offset=sink.reached.resume_offset,
             xid_near=xid_near,
             skipped=skipped,
+            held_back=stage is not None,
         )
         self._settings = settings
         self._sink = sink
         self._skipped = skipped
-        self._stage = stage or (lambda records: records)
+        self._stage = stage
         self._quarantine = Quarantine(settings, name)
         self._at_work = threading.Lock()
         self._stopping = False
@@ -104,7 +106,7 @@ class Runner:
             records_max=RECORDS_MAX,
         )
         self._query = (
-            self._stage(records)
+            (records if self._stage is None else self._stage(records))
             .writeStream.queryName(self.name)
             .option("checkpointLocation", str(checkpoint_location))
             .foreachBatch(self._micro_batch)
@@ -125,8 +127,12 @@ class Runner:
 
     @property
     def state_rows(self) -> int:
-        """Changes held in memory of transactions that are not whole."""
-        return self.tracker.held_changes
+        """Changes of transactions that are not whole: in memory, and entries of Spark's store."""
+        return self.tracker.held_changes + self._stored_rows()
+
+    def _stored_rows(self) -> int:
+        progress = None if self._query is None or self._stage is None else self._query.lastProgress
+        return sum(one.numRowsTotal for one in progress.stateOperators) if progress else 0
 
     def incomplete(self) -> list[IncompleteTransaction]:
         """Transactions that ended, and of which changes are missing."""
@@ -142,7 +148,8 @@ class Runner:
     def _micro_batch(self, records: "DataFrame", _number: int) -> None:
         with self._at_work:
             if self._stopping:
-                return
+                # Not merely returned: this micro-batch must not count as done.
+                raise StreamError(f"{self.name} is being stopped")
             faults.in_mode(self.name)
             started = time.monotonic()
             try:
@@ -160,7 +167,8 @@ class Runner:
             return
         offsets = records["offset"].to_pylist()
         if self._is_first:
-            again = change_topic.read_again(self._settings, self.tracker.next_offset, offsets[0])
+            end = offsets[0] if self._stage is None else offsets[-1] + 1
+            again = change_topic.read_again(self._settings, self.tracker.next_offset, end)
             for stretch in again:
                 self._advance(stretch)
             self._is_first = False
@@ -177,7 +185,7 @@ class Runner:
     def _readable(self, records: Records) -> Iterator[Record]:
         """Decode what is new; a change of a table nobody knows is put aside, and counts."""
         for offset, value in records:
-            if offset < self.tracker.next_offset:
+            if self._stage is None and offset < self.tracker.next_offset:
                 continue
             if offset in self._skipped:
                 yield Tombstone(offset)

@@ -5,16 +5,29 @@ cache of it in the driver. The join is the hourly run's own SQL. The `history` q
 without the orders.
 """
 
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lockstep.cdc.transactions import Transaction
-from lockstep.contracts import CLIENTS, DIMENSION_TABLES, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
+from lockstep.cdc.records import OrderRow, Tombstone, decode
+from lockstep.cdc.transactions import Transaction, TransactionTracker
+from lockstep.contracts import (
+    CHANGE_TOPIC,
+    CLIENTS,
+    DIMENSION_TABLES,
+    ORDERS,
+    PIZZAS,
+    TABLE_ASSIGNMENT,
+    TABLES,
+)
 from lockstep.enrich.orders import enrich_orders
+from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
+from lockstep.sources import change_topic
 from lockstep.streams import faults
 from lockstep.streams.dimensions import (
     FOREVER,
@@ -22,10 +35,11 @@ from lockstep.streams.dimensions import (
     history_log,
     history_rows,
     load_cache,
+    stored_history,
     stored_relation,
     versions_of,
 )
-from lockstep.streams.fold import OrderChange
+from lockstep.streams.fold import CREATED, OrderChange
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.rows import SCHEMA
 from lockstep.streams.sink import Enrichment, Sink
@@ -43,6 +57,10 @@ ORDERS_RELATION = pa.schema(
         ("valid_to", pa.int64()),
     ]
 )
+
+STORED_SECONDS_MAX = 120.0
+"""A mode that does not write the history waits this long for the query that does."""
+STORED_PAUSE_SECONDS = 0.2
 
 
 class History:
@@ -93,9 +111,57 @@ class History:
             self._log.maintain()
 
     def relation(self, spark: "SparkSession", dimension: str, ids: set[int]) -> pa.Table:
+        """The rows' versions, out of memory or, of a dimension that is too large, out of Delta."""
         if self.cached.holds(dimension):
             return self.cached.relation(dimension, ids)
+        if self._log is None:
+            self._wait_until_stored()
         return stored_relation(spark, self._settings, dimension, ids)
+
+    def catch_up(self, frontier: int, skipped: frozenset[int]) -> None:
+        """Take in what the topic tells of the dimensions up to a frontier that Delta has not yet.
+
+        Raises StreamError when the topic does not reach that frontier.
+        """
+        stored = stored_history(self._settings)
+        if stored.frontier is not None and stored.frontier >= frontier:
+            return
+        tracker = TransactionTracker(
+            wanted=DIMENSION_TABLES,
+            frontier=stored.frontier,
+            next_offset=stored.resume_offset,
+            xid_near=0,
+            skipped=skipped,
+        )
+        end = change_topic.end_offset(self._settings)
+        for records in change_topic.read_again(self._settings, stored.resume_offset, end):
+            decoded = (
+                Tombstone(offset) if offset in skipped else decode(value, offset, DIMENSION_TABLES)
+                for offset, value in records
+            )
+            for transaction in tracker.feed(decoded):
+                if transaction.changes is None:
+                    self.learn_large(LargeTransaction(self._settings, transaction, skipped))
+                else:
+                    self.learn([transaction], tracker.resume_offset)
+            if tracker.frontier is not None and tracker.frontier >= frontier:
+                return
+        raise StreamError(
+            f"{CHANGE_TOPIC} ends before LSN {frontier}, which this stream has reached already: "
+            "it is another topic, or records were removed; see `lockstep stream rebuild`"
+        )
+
+    def _wait_until_stored(self) -> None:
+        """Until the query that writes the history has passed what was learned here."""
+        deadline = time.monotonic() + STORED_SECONDS_MAX
+        while (stored_history(self._settings).frontier or 0) < self._settled:
+            if time.monotonic() > deadline:
+                raise StreamError(
+                    f"the dimensions' history did not reach LSN {self._settled} in "
+                    f"{STORED_SECONDS_MAX:.0f} s; does `temporal` or `history` run? "
+                    "See `lockstep stream status`"
+                )
+            time.sleep(STORED_PAUSE_SECONDS)
 
 
 class TemporalEnrichment(Enrichment):
@@ -107,6 +173,7 @@ class TemporalEnrichment(Enrichment):
     def __init__(self, spark: "SparkSession", history: History) -> None:
         self._spark = spark.newSession()  # the shared SQL's relations are views of a session
         self._history = history
+        self.enriched([_NOBODYS_ORDER])  # a JVM's first join takes seconds: not the first order's
 
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
         self._history.learn(transactions, resume_offset)
@@ -150,6 +217,17 @@ class TemporalEnrichment(Enrichment):
     def _bound(self, table: pa.Table) -> "DataFrame":
         """One partition, joined by hash: a few rows are not worth an exchange each."""
         return self._spark.createDataFrame(table).coalesce(1).hint("shuffle_hash")
+
+
+_NOBODYS_ORDER = OrderChange(
+    order_id=0,
+    op=CREATED,
+    row=OrderRow(id=0, table_assignment_id=0, order_time=datetime.fromtimestamp(0, UTC), pizzas=[0]),
+    tx_id=None,
+    commit_lsn=0,
+    committed_us=0,
+    captured_us=0,
+)
 
 
 def _orders_relation(changes: Sequence[OrderChange]) -> pa.Table:
