@@ -222,7 +222,7 @@ class TemporalEnrichment(Enrichment):
 _NOBODYS_ORDER = OrderChange(
     order_id=0,
     op=CREATED,
-    row=OrderRow(id=0, table_assignment_id=0, order_time=datetime.fromtimestamp(0, UTC), pizzas=[0]),
+    row=OrderRow(0, 0, datetime.fromtimestamp(0, UTC), [0]),
     tx_id=None,
     commit_lsn=0,
     committed_us=0,
