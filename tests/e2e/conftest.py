@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,19 +18,25 @@ from lockstep.supervise import launcher
 from tests.conftest import PORT_SETTINGS, free_ports
 
 
-@pytest.fixture(scope="session")
-def streams_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """PostgreSQL, Kafka and Connect in a home of their own."""
-    home = tmp_path_factory.mktemp("streams")
+@contextmanager
+def stack_of_its_own(home: Path, services: list[str]) -> Iterator[Settings]:
+    """These services in a home of their own, on free ports, removed at the end."""
     ports = dict(zip(PORT_SETTINGS, free_ports(len(PORT_SETTINGS)), strict=True))
     settings = Settings(home=home, **ports)
     try:
-        yield control.up(settings, ["connect"])
+        yield control.up(settings, services)
     finally:
         control.down(settings)
         folder: Path = postgres_files.folder(settings)
         if folder.parent == postgres_files.ROOT_FOLDER:
             shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def streams_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """PostgreSQL, Kafka and Connect in a home of their own."""
+    with stack_of_its_own(tmp_path_factory.mktemp("streams"), ["connect"]) as settings:
+        yield settings
 
 
 @pytest.fixture(scope="module")

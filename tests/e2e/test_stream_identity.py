@@ -1,0 +1,156 @@
+"""A slot, topic, checkpoint or database that is not the stream's own stops it by name.
+
+One stack, on which each test goes on from what the ones before left.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from confluent_kafka.admin import AdminClient
+from lockstep.contracts import CHANGE_TOPIC, CONNECTOR, DIMENSION_CHANGES, StreamMode
+from lockstep.errors import (
+    OtherDatabaseError,
+    SlotLostError,
+    SlotRecreatedError,
+    StreamCheckpointMissingError,
+    TopicRecreatedError,
+)
+from lockstep.settings import Settings
+from lockstep.shop.loader import load
+from lockstep.shop.moving_pizzas import open_round
+from lockstep.shop.pizza_place import read_pizza_place
+from lockstep.soak.totals import current_totals
+from lockstep.sources import change_topic
+from lockstep.sources.delta import open_table
+from lockstep.stack import connector, preflight
+from lockstep.stack.capture_reset import reset_capture
+from lockstep.stack.connect import password_reference
+from lockstep.streams.identity import checkpoint_location, claim, read_remembered, table_of
+from lockstep.streams.rebuild import rebuild
+from lockstep.supervise import launcher, lease
+from lockstep.supervise.heartbeat import DriverState, read_heartbeat
+
+from tests.e2e.conftest import stack_of_its_own
+from tests.hourly_table import SMALL_PIZZERIA
+
+pytestmark = [pytest.mark.e2e, pytest.mark.services]
+
+MODES = (StreamMode.OUTBOX, StreamMode.TEMPORAL)
+SECONDS_MAX = 60
+WRITTEN_WHEN = ("seen_at", "written_at")
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Two streams that have written a data set, and are stopped."""
+    with stack_of_its_own(tmp_path_factory.mktemp("identity"), ["connect"]) as settings:
+        try:
+            launcher.start(settings, MODES, "the tests")
+            load(settings, read_pizza_place(SMALL_PIZZERIA))
+            wait_until_read(settings, *MODES)
+            launcher.stop(settings, MODES, "the tests")
+            yield settings
+        finally:
+            launcher.stop_all(settings, "the tests are over")
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come in {SECONDS_MAX} s"
+        time.sleep(0.2)
+
+
+def wait_until_read(settings: Settings, *modes: str) -> None:
+    end = change_topic.end_offset(settings)
+    for mode in modes:
+        wait_for(lambda mode=mode: (read_heartbeat(settings, mode).next_offset or 0) >= end, mode)
+
+
+def wait_until_failed(settings: Settings, mode: str) -> str:
+    """The name of the error that ended the mode."""
+    wait_for(lambda: lease.holder(settings, mode) is None, f"the end of {mode}")
+    beat = read_heartbeat(settings, mode)
+    assert beat.state is DriverState.FAILED
+    return beat.error.name
+
+
+def content(settings: Settings, table: str) -> list[str]:
+    """All rows of a table, but for the times at which they were written."""
+    rows = open_table(settings.table_uri(table)).to_pyarrow_table()
+    kept = rows.drop_columns([name for name in WRITTEN_WHEN if name in rows.column_names])
+    return sorted(map(repr, kept.to_pylist()))
+
+
+def recreate_slot(settings: Settings) -> None:
+    """What a connector does that finds its slot gone."""
+    connector.stop(settings, password_reference(settings))
+    preflight.drop_slot(settings)
+    url = f"{settings.connect_url}/connectors/{CONNECTOR}/resume"
+    httpx.put(url, timeout=30).raise_for_status()
+    wait_for(lambda: preflight.slot_is_read(settings), "the connector's own new slot")
+
+
+def test_another_database_at_the_address_is_named(stack: Settings, tmp_path: Path) -> None:
+    with stack_of_its_own(tmp_path / "other", ["postgres"]) as other:
+        passwords = {name: value for name, value in other if name.endswith("_password")}
+        there = stack.model_copy(update={"postgres_port": other.postgres_port, **passwords})
+        with pytest.raises(OtherDatabaseError, match=str(other.postgres_port)):
+            claim(there, StreamMode.OUTBOX)
+    claim(stack, StreamMode.OUTBOX)
+
+
+def test_a_deleted_checkpoint_is_named_and_a_rebuild_gives_the_same_tables(
+    stack: Settings,
+) -> None:
+    tables = [table_of(StreamMode.TEMPORAL), DIMENSION_CHANGES]
+    before = [content(stack, table) for table in tables]
+    assert all(before)
+    shutil.rmtree(checkpoint_location(stack, StreamMode.TEMPORAL))
+    with pytest.raises(StreamCheckpointMissingError, match="stream rebuild temporal"):
+        claim(stack, StreamMode.TEMPORAL)
+    rebuild(stack, StreamMode.TEMPORAL)
+    assert [content(stack, table) for table in tables] == before
+    claim(stack, StreamMode.TEMPORAL)
+
+
+def test_a_slot_recreated_under_a_running_stream_stops_it_by_name(stack: Settings) -> None:
+    launcher.start(stack, MODES, "the tests")
+    moved = open_round(stack, 5, seed=1)
+    orders = range(moved.order_ids[0], moved.order_ids[-1] + 1)
+    for mode in MODES:
+        wait_for(
+            lambda mode=mode: current_totals(stack, mode, orders).orders == len(orders),
+            f"the new orders in {mode}",
+        )
+    recreate_slot(stack)
+    names = {wait_until_failed(stack, mode) for mode in MODES}
+    assert names <= {SlotLostError.__name__, SlotRecreatedError.__name__}  # seen before, or after
+    with pytest.raises(SlotRecreatedError, match="lockstep capture reset"):
+        rebuild(stack, StreamMode.OUTBOX)
+
+
+def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_does(
+    stack: Settings,
+) -> None:
+    before = current_totals(stack, StreamMode.OUTBOX)
+    topic = read_remembered(stack, StreamMode.OUTBOX).topic_id
+    reset_capture(stack)
+    with pytest.raises(TopicRecreatedError, match=topic):
+        claim(stack, StreamMode.OUTBOX)
+    assert current_totals(stack, StreamMode.OUTBOX) == before
+    rebuild(stack, StreamMode.OUTBOX)
+    assert current_totals(stack, StreamMode.OUTBOX) == before
+
+
+def test_a_topic_recreated_under_a_running_stream_stops_it_by_name(stack: Settings) -> None:
+    launcher.start(stack, [StreamMode.OUTBOX], "the tests")
+    kafka = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+    kafka.delete_topics([CHANGE_TOPIC])[CHANGE_TOPIC].result(SECONDS_MAX)
+    assert wait_until_failed(stack, StreamMode.OUTBOX) == TopicRecreatedError.__name__
+    with pytest.raises(TopicRecreatedError):
+        claim(stack, StreamMode.OUTBOX)
