@@ -26,12 +26,14 @@ CONNECTORS = Path("META-INF") / "services" / "org.apache.kafka.connect.source.So
 
 
 def compiled(settings: Settings) -> Path:
-    """The folder for the class path; compiled only when the sources have changed.
+    """The folder for the class path; compiled only when the sources or the jars have changed.
 
     Raises ServiceError with the compiler's words.
     """
     sources = sorted(SOURCES.rglob("*.java"))
-    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    against = (jar.name.encode() for jar in jars.classpath(settings, "connect"))
+    parts = (*(path.read_bytes() for path in sources), *against)
+    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
     folder = settings.home / "connect" / f"classes-{digest}"
     if not folder.exists():
         partial = folder.with_suffix(".partial")
