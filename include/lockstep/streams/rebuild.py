@@ -4,8 +4,9 @@
 2. see that capture is whole: the slot, and the topic from the connector's snapshot on;
 3. run the mode from the topic's first record on into a lakehouse of its own, .rebuild/<mode>,
    until it has passed the topic's end;
-4. forget identity.json, switch the tables' content, each in one commit, put the new
-   checkpoint_location in the old one's place, and remember the identity.
+4. forget identity.json and the old checkpoint, switch the tables' content, each in one commit, and
+   remember the identity. The next start begins a checkpoint at the new table's resume offset: those
+   of the rebuild cannot be moved, for Spark's state store keeps absolute paths.
 
 Until the commit of step 4 the old table is what readers see, and nothing of it was touched. A crash
 in step 4 leaves no identity, so that the stream refuses to start; rebuilding again mends whatever a
@@ -28,6 +29,7 @@ from lockstep.sinks.table_switch import switch_content
 from lockstep.sources import change_topic
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
+from lockstep.stack.files import make_private_folder
 from lockstep.streams import identity, modes
 from lockstep.streams.identity import Capture
 from lockstep.streams.quarantine import given_up_offsets
@@ -198,7 +200,7 @@ def _switch(settings: Settings, staging: Settings, mode: str, capture: Capture) 
     for query in together:
         table = identity.table_of(query)
         rows = switch_content(settings.table_uri(table), staging.table_uri(table))
-    _new_checkpoint(settings, mode).rename(identity.checkpoint_location(settings, mode))
+    make_private_folder(identity.checkpoint_location(settings, mode))
     for query in together:
         identity.begin(settings, query, capture)
     return rows
