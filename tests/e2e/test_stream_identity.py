@@ -31,7 +31,7 @@ from lockstep.stack.capture_reset import reset_capture
 from lockstep.stack.connect import password_reference
 from lockstep.streams.identity import checkpoint_location, claim, read_remembered, table_of
 from lockstep.streams.rebuild import rebuild
-from lockstep.supervise import launcher, lease
+from lockstep.supervise import launcher
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 
 from tests.e2e.conftest import stack_of_its_own
@@ -73,10 +73,10 @@ def wait_until_read(settings: Settings, *modes: str) -> None:
 
 def wait_until_failed(settings: Settings, mode: str) -> str:
     """The name of the error that ended the mode."""
-    wait_for(lambda: lease.holder(settings, mode) is None, f"the end of {mode}")
-    beat = read_heartbeat(settings, mode)
-    assert beat.state is DriverState.FAILED
-    return beat.error.name
+    wait_for(
+        lambda: read_heartbeat(settings, mode).state is DriverState.FAILED, f"a failure of {mode}"
+    )
+    return read_heartbeat(settings, mode).error.name
 
 
 def content(settings: Settings, table: str) -> list[str]:

@@ -160,7 +160,9 @@ class Driver:
             self._is_history_given_up |= mode == HISTORY and given_up
         self._capture.forget(mode)
         if runner is not None:
-            self._beats.say(mode, DriverState.STOPPING, runner)
+            # A failure is told at once: a micro-batch that waits for Kafka takes a minute to end.
+            ending = DriverState.STOPPING if failure is None else DriverState.FAILED
+            self._beats.say(mode, ending, runner, failure=failure)
             runner.stop()
         state = DriverState.STOPPED if failure is None else DriverState.FAILED
         self._beats.say(mode, state, runner, failure=failure)

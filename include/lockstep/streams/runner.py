@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 RECORDS_MAX = 50_000
 """Records of one micro-batch: some 50 MB in the driver. Larger ones are no quicker."""
+LOOK_SECONDS_MAX = 0.2
+"""A look from outside waits so long for a micro-batch: most are shorter."""
 QUIET_COMMIT_SECONDS = 5.0
 """A frontier that moves without orders is committed this often."""
 RELEASED_TOGETHER_MAX = 20_000
@@ -92,6 +94,7 @@ class Runner:
         self._stage = stage
         self._quarantine = Quarantine(settings, name)
         self._at_work = threading.Lock()
+        self._incomplete: list[IncompleteTransaction] = []
         self._stopping = False
         self._is_first = True
         self._committed_at = time.monotonic()
@@ -135,9 +138,16 @@ class Runner:
         return sum(one.numRowsTotal for one in progress.stateOperators) if progress else 0
 
     def incomplete(self) -> list[IncompleteTransaction]:
-        """Transactions that ended, and of which changes are missing."""
-        with self._at_work:
-            return self.tracker.incomplete()
+        """Transactions that ended, and of which changes are missing.
+
+        Does not wait for a long micro-batch, so that the heartbeat does not: then those of before.
+        """
+        if self._at_work.acquire(timeout=LOOK_SECONDS_MAX):
+            try:
+                self._incomplete = self.tracker.incomplete()
+            finally:
+                self._at_work.release()
+        return self._incomplete
 
     def failure(self) -> BaseException | None:
         """Why the query ended by itself; None while it runs."""
