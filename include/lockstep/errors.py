@@ -114,12 +114,6 @@ class StreamNotStoppedError(StreamError):
         self.modes, self.seconds = modes, seconds
 
 
-class SnapshotRepeatedError(StreamError):
-    """The connector took a second snapshot: what changed before it may be missing."""
-
-    restart_helps = False
-
-
 class CaptureLostError(StreamError):
     """Change capture has a gap that nothing can fill any more; what it captured remains true."""
 
@@ -175,6 +169,17 @@ class TopicRecreatedError(CaptureLostError):
             )
         )
         self.mode, self.expected_id, self.found_id = mode, expected_id, found_id
+
+
+class SnapshotRepeatedError(CaptureLostError):
+    """The connector took a second snapshot: what changed before it may be missing."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(
+            f"the connector began another snapshot at offset {offset}: changes between its last "
+            f"event and that snapshot may be missing for good; {_BEGIN_ANEW}"
+        )
+        self.offset = offset
 
 
 class TopicIncompleteError(CaptureLostError):

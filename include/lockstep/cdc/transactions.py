@@ -245,11 +245,7 @@ class TransactionTracker:
         """Rows count only of a snapshot that was completed; an unfinished one is begun anew."""
         if notice.kind == "STARTED":
             if self.frontier is not None:
-                raise SnapshotRepeatedError(
-                    f"the connector began another snapshot at offset {notice.offset}: changes "
-                    "between its last event and that snapshot may be missing; "
-                    "`lockstep stream rebuild` makes the table anew"
-                )
+                raise SnapshotRepeatedError(notice.offset)
             self._snapshot = _Pending(notice.offset, notice.offset)
         elif notice.kind == "ABORTED":
             self._snapshot = None

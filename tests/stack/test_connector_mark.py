@@ -1,0 +1,56 @@
+"""The connector marks one slot only: that of the snapshot, and no other one once that is over."""
+
+import pytest
+from lockstep.settings import Settings
+from lockstep.stack import connector
+
+INITIAL = {"snapshot": "INITIAL", "snapshot_completed": False, "lsn": 1}
+
+
+class Connect:
+    """A worker with the connector in it; notes what it is sent."""
+
+    def __init__(self) -> None:
+        self.config: dict | None = {"slot.name": "lockstep", connector.MARK: "true"}
+        self.offset: dict | None = None
+        self.sent: list[dict] = []
+
+    def get(self, _settings: Settings, what: str) -> dict | None:
+        if what == "config":
+            return self.config
+        assert what == "offsets"
+        return {"offsets": [{"partition": {}, "offset": self.offset}] if self.offset else []}
+
+    def send(self, _settings: Settings, method: str, what: str, body: dict) -> None:
+        assert (method, what) == ("PUT", "config")
+        self.sent.append(body)
+        self.config = body
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
+    worker = Connect()
+    monkeypatch.setattr(connector, "_get", worker.get)
+    monkeypatch.setattr(connector, "_send", worker.send)
+    monkeypatch.setattr(connector, "_wait_until_running", lambda _: None)
+    return worker
+
+
+@pytest.mark.parametrize("offset", [None, INITIAL])
+def test_a_snapshot_under_way_is_not_disturbed(connect: Connect, offset: dict | None) -> None:
+    connect.offset = offset
+    assert not connector.withhold_mark(Settings())
+    assert connect.sent == []
+
+
+@pytest.mark.parametrize("offset", [{"lsn": 2}, {**INITIAL, "snapshot_completed": True}])
+def test_after_its_snapshot_the_connector_is_told_once(connect: Connect, offset: dict) -> None:
+    connect.offset = offset
+    assert connector.withhold_mark(Settings())
+    assert connector.withhold_mark(Settings())
+    assert connect.sent == [{"slot.name": "lockstep", connector.MARK: "false"}]
+
+
+def test_without_a_connector_nothing_is_told(connect: Connect) -> None:
+    connect.config = None
+    assert not connector.withhold_mark(Settings())
