@@ -86,8 +86,9 @@ class Driver:
     def _start(self, mode: str) -> None:
         """Start one runner; a mode that cannot start is dropped with its reason."""
         try:
-            sink = modes.sink_of(self._spark, self._settings, mode)
+            modes.make_tables(self._settings, mode)
             self._capture.follow(mode, identity.claim(self._settings, mode))
+            sink = modes.sink_of(self._spark, self._settings, mode)
             runner = Runner(
                 self._settings,
                 mode,

@@ -87,7 +87,7 @@ def read_capture(settings: Settings) -> Capture:
 
 
 def claim(settings: Settings, mode: str) -> StreamIdentity:
-    """Called at a start, with the mode's lease held and its table opened, before anything is read.
+    """Called at a start, with the mode's lease held and its tables made, before anything is read.
 
     The first start remembers what the stream belongs to; later ones compare. A mode that joins with
     the dimensions' history vouches for that, too. Raises a StreamError that names what is gone or

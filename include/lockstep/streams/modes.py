@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def make_tables(settings: Settings, mode: str) -> None:
+    """Make the tables that the mode writes where there are none. Raises LakehouseError."""
+    if mode in (HISTORY, StreamMode.TEMPORAL):
+        history_log(settings)
+    if mode != HISTORY:
+        open_change_log(settings, StreamMode(mode))
+
+
 def sink_of(spark: "SparkSession", settings: Settings, mode: str) -> Sink:
     """The sink of a mode, or of the history query, its table opened. Raises LockstepError."""
     if mode == HISTORY:
