@@ -1,6 +1,7 @@
 """What a rebuild leaves behind when all goes well, and when it dies; Spark's part is in e2e."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -52,6 +53,7 @@ def test_the_new_table_takes_the_old_ones_place(stream: Settings) -> None:
     assert orders(stream) == list(NEW)
     assert reached_of(open_table(open_change_log(stream, MODE).uri)).frontier == 120
     assert checkpoint_location(stream, MODE).exists()
+    assert not (Path(stream.lakehouse) / ".rebuild").exists()
     assert list(table_uris(stream.lakehouse_uri)) == ["orders_enriched_outbox"]
     claim(stream, MODE)
 

@@ -17,7 +17,7 @@ is made anew with it.
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,9 +131,11 @@ def _new_checkpoint(settings: Settings, mode: str) -> Path:
 
 
 def _remove(settings: Settings, mode: str) -> None:
-    """What a rebuild left behind."""
+    """Delete what a rebuild left behind."""
     for folder in (Path(_staging(settings, mode).lakehouse), _new_checkpoint(settings, mode)):
         shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # not there, or another mode's is in it
+        Path(_staging(settings, mode).lakehouse).parent.rmdir()
 
 
 def _fill(
