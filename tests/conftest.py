@@ -5,9 +5,11 @@ test asks for them, and stopped at its end.
 """
 
 import os
+import random
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,13 +53,18 @@ def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until the last is found, so that they differ."""
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [listener.getsockname()[1] for listener in listeners]
-    finally:
-        for listener in listeners:
-            listener.close()
+    """Ports that are free now, below those that the system lends to outgoing connections.
+
+    A client that keeps trying the port of a killed service could be lent that very port, and would
+    then be connected to itself.
+    """
+    found: list[int] = []
+    for port in random.sample(range(15_000, 32_000), 1_000):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise RuntimeError("no free ports between 15000 and 32000")
 
 
 def _remove(settings: Settings) -> None:

@@ -51,4 +51,4 @@ def bench(streams_stack: Settings) -> Iterator[Bench]:
     finally:
         guard.stop()
         watch.stop()
-        launcher.stop(streams_stack, modes, "the tests are over")
+        launcher.stop_all(streams_stack, "the tests are over")

@@ -30,6 +30,9 @@ SLICE_RECORDS = 20_000
 QUIET_SECONDS_MAX = 60.0
 """A stretch that is known to be there and does not come: the broker is gone."""
 BROKER_SECONDS_MAX = 10.0
+SILENT_BROKER_MS = 20_000
+"""A query fails when records that are known to be there do not come for so long. Spark's default of
+two minutes would keep a stream from noticing that the broker is back, and from being stopped."""
 
 
 def stream(
@@ -46,6 +49,7 @@ def stream(
         .option("assign", f'{{"{CHANGE_TOPIC}":[0]}}')
         .option("startingOffsets", f'{{"{CHANGE_TOPIC}":{{"0":{first_offset}}}}}')
         .option("failOnDataLoss", "true")
+        .option("kafkaConsumer.pollTimeoutMs", SILENT_BROKER_MS)
         .option("maxOffsetsPerTrigger", records_max)
         .load()
         .select("offset", "timestamp", "value")
