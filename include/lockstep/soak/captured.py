@@ -8,14 +8,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from lockstep.contracts import CLIENTS, OUTBOX, PIZZAS
+from lockstep.contracts import CLIENTS, PIZZAS, TABLES
 from lockstep.soak.findings import Finding, findings_of
 from lockstep.soak.open_transactions import MESSAGE_PREFIX, MESSAGES, Written
 
 CHECK = "capture"
 SUBJECT = "change topic"
 _XID_SPAN = 2**32
-_NAME_COLUMNS = {CLIENTS: "name", PIZZAS: "name", OUTBOX: "payload"}
+_TABLES = (CLIENTS, PIZZAS, TABLES)
 
 
 @dataclass
@@ -63,10 +63,10 @@ def _change(record: dict) -> tuple[str, str, str] | None:
             return None
         return MESSAGES, "m", b64decode(message["content"]).decode()
     table = record["source"]["table"]
-    if table not in _NAME_COLUMNS:
+    if table not in _TABLES:
         return None
     row = record["before"] if record["op"] == "d" else record["after"]
-    return table, record["op"], row[_NAME_COLUMNS[table]]
+    return table, record["op"], row["name"]
 
 
 def check_captured(
