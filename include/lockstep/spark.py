@@ -70,6 +70,9 @@ _STREAM_CONF = {
     # The join of a few rows is one task; whole-stage code would be compiled for nothing.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
+    # Spark multiplies the sizes of joined tables, takes a few orders for gigabytes, and would spread
+    # them over five stages: a join of 20 orders 0.22 s instead of 0.26 s, of 15,000 1.0 s, not 1.3 s.
+    "spark.sql.maxSinglePartitionBytes": f"{2**62}b",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
 }
 _STREAM_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"

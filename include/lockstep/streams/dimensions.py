@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 CACHED_ROWS_MAX = 200_000
 """Rows of one dimension kept in memory: some 100 MB."""
+SMALL_ROWS_MAX = 500
+"""A dimension of so few rows (a menu) is joined as a whole: it stays bound while nothing changes."""
 FOREVER = 2**63 - 1
 _SCHEMA = arrow_schema(DIMENSION_CHANGES_COLUMNS)
 _VALUES = {
@@ -74,6 +76,7 @@ class DimensionCache:
         self._versions: dict[str, dict[int, list[tuple[int, Values]]]] = {
             dimension: {} for dimension in DIMENSION_TABLES
         }
+        self._whole: dict[str, pa.Table] = {}
 
     def holds(self, dimension: str) -> bool:
         return dimension in self._versions
@@ -91,6 +94,7 @@ class DimensionCache:
         if at < len(versions) and versions[at][0] == version.commit_lsn:
             return
         versions.insert(at, (version.commit_lsn, version.values))
+        self._whole.pop(version.dimension, None)
         while len(versions) > 1 and versions[1][0] <= settled_lsn:
             versions.pop(0)
         if len(rows) > CACHED_ROWS_MAX:
@@ -102,11 +106,24 @@ class DimensionCache:
         return [id_ for id_, versions in rows.items() if versions[-1][1] is not None]
 
     def relation(self, dimension: str, ids: Collection[int]) -> pa.Table:
-        """All kept versions of these rows, as a relation of the shared SQL."""
+        """All kept versions of these rows at least, as a relation of the shared SQL.
+
+        Of a small dimension all rows, and the same table until one changes.
+        """
         rows = self._versions[dimension]
-        return relation(
-            dimension, ((id_, lsn, values) for id_ in ids for lsn, values in rows.get(id_, ()))
-        )
+        if len(rows) > SMALL_ROWS_MAX:
+            return _relation_of(dimension, rows, ids)
+        if dimension not in self._whole:
+            self._whole[dimension] = _relation_of(dimension, rows, rows)
+        return self._whole[dimension]
+
+
+def _relation_of(
+    dimension: str, rows: dict[int, list[tuple[int, Values]]], ids: Collection[int]
+) -> pa.Table:
+    return relation(
+        dimension, ((id_, lsn, values) for id_ in ids for lsn, values in rows.get(id_, ()))
+    )
 
 
 def relation(dimension: str, versions: Iterable[tuple[int, int, Values]]) -> pa.Table:

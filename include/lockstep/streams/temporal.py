@@ -61,6 +61,8 @@ ORDERS_RELATION = pa.schema(
 STORED_SECONDS_MAX = 120.0
 """A mode that does not write the history waits this long for the query that does."""
 STORED_PAUSE_SECONDS = 0.2
+INTERPRETED_ORDERS_MAX = 1_000
+"""More orders than these at once are worth compiling their plan."""
 
 
 class History:
@@ -173,6 +175,7 @@ class TemporalEnrichment(Enrichment):
     def __init__(self, spark: "SparkSession", history: History) -> None:
         self._spark = spark.newSession()  # the shared SQL's relations are views of a session
         self._history = history
+        self._bound_before: dict[str, tuple[pa.Table, DataFrame]] = {}
         self.enriched([_NOBODYS_ORDER])  # a JVM's first join takes seconds: not the first order's
 
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
@@ -189,7 +192,11 @@ class TemporalEnrichment(Enrichment):
         alive = [change for change in changes if change.row is not None]
         if not alive:
             return {name: pa.nulls(len(changes), SCHEMA.field(name).type) for name in names}
-        relations = {name: self._bound(table) for name, table in self._relations(alive).items()}
+        is_worth_compiling = len(alive) > INTERPRETED_ORDERS_MAX
+        self._spark.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
+        relations = {
+            name: self._bound(name, table) for name, table in self._relations(alive).items()
+        }
         rows = enrich_orders(self._spark, relations).toArrow()
         keys = zip(rows["order_id"].to_pylist(), rows["valid_from"].to_pylist(), strict=True)
         places = {key: place for place, key in enumerate(keys)}
@@ -214,9 +221,14 @@ class TemporalEnrichment(Enrichment):
     def _of(self, dimension: str, ids: set[int]) -> pa.Table:
         return self._history.relation(self._spark, dimension, ids)
 
-    def _bound(self, table: pa.Table) -> "DataFrame":
+    def _bound(self, name: str, table: pa.Table) -> "DataFrame":
         """One partition, joined by hash: a few rows are not worth an exchange each."""
-        return self._spark.createDataFrame(table).coalesce(1).hint("shuffle_hash")
+        before = self._bound_before.get(name)
+        if before is not None and before[0] is table:
+            return before[1]
+        bound = self._spark.createDataFrame(table).coalesce(1).hint("shuffle_hash")
+        self._bound_before[name] = table, bound
+        return bound
 
 
 _NOBODYS_ORDER = OrderChange(
