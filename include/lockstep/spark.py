@@ -57,34 +57,40 @@ def spark_conf(settings: Settings) -> dict[str, str]:
 
 
 _STREAM_CONF = {
+    # The join of a few rows is one task; whole-stage code would be compiled for nothing.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    # Spark multiplies the sizes of joined tables, takes a few orders for gigabytes and would join
+    # them in five stages: 20 orders in 0.26 s instead of 0.22 s, 15,000 in 1.3 s instead of 1.0 s.
+    "spark.sql.maxSinglePartitionBytes": f"{2**62}b",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+}
+_RAW_FILES_CONF = {
     # Two small files a micro-batch: Hadoop's checked local file system forks a process for each to
     # set its rights, 80 ms of a micro-batch of 200; this one does not.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+}
+_STATE_STORE_CONF = {
+    # RocksDB's snapshots are copied by the checked file system only (FileSystem.copyFromLocalFile).
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # The join of a few rows is one task; whole-stage code would be compiled for nothing.
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    # Spark multiplies the sizes of joined tables, takes a few orders for gigabytes, and would spread
-    # them over five stages: a join of 20 orders 0.22 s instead of 0.26 s, of 15,000 1.0 s, not 1.3 s.
-    "spark.sql.maxSinglePartitionBytes": f"{2**62}b",
-    "spark.sql.streaming.numRecentProgressUpdates": "5",
 }
 _STREAM_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Tiny plans, each new: the second compiler costs more than it gives (join 0.56 s to 0.23 s)."""
 
 
 def stream_session(
-    settings: Settings, app_name: str, inherited: Sequence[int] = ()
+    settings: Settings, app_name: str, inherited: Sequence[int] = (), *, has_state: bool = False
 ) -> "SparkSession":
     """The session of a streams' driver, whose JVM keeps the given file descriptors open.
 
     A descriptor that holds an OS lock so ends with the last process, Python's or the JVM.
+    has_state: whether a query keeps state in Spark's store.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf, SparkContext
@@ -94,7 +100,8 @@ def stream_session(
     conf = SparkConf()
     conf.setAppName(app_name).setMaster(settings.spark_master)
     conf.set("spark.jars", ",".join(str(jar) for jar in classpath(settings, "spark")))
-    values = {**spark_conf(settings), **_STREAM_CONF}
+    files = _STATE_STORE_CONF if has_state else _RAW_FILES_CONF
+    values = {**spark_conf(settings), **_STREAM_CONF, **files}
     java_options = values["spark.driver.extraJavaOptions"]
     values["spark.driver.extraJavaOptions"] = java_options.replace(
         THROUGHPUT_COLLECTOR, _STREAM_JVM

@@ -28,7 +28,9 @@ def stream(
 ) -> Iterator[Settings]:
     """A stream that has written OLD; replaying the topic would give NEW."""
     monkeypatch.setattr(identity, "read_capture", services.capture)
-    monkeypatch.setattr(rebuild, "stream_session", lambda *_: SimpleNamespace(stop=lambda: None))
+    monkeypatch.setattr(
+        rebuild, "stream_session", lambda *_, **__: SimpleNamespace(stop=lambda: None)
+    )
     monkeypatch.setattr(rebuild, "_fill", fill)
     open_change_log(home, MODE)
     claim(home, MODE)

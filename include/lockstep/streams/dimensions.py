@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 CACHED_ROWS_MAX = 200_000
 """Rows of one dimension kept in memory: some 100 MB."""
 SMALL_ROWS_MAX = 500
-"""A dimension of so few rows (a menu) is joined as a whole: it stays bound while nothing changes."""
+"""A dimension of so few rows (a menu) is joined as a whole, and stays bound until it changes."""
 FOREVER = 2**63 - 1
 _SCHEMA = arrow_schema(DIMENSION_CHANGES_COLUMNS)
 _VALUES = {

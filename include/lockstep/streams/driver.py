@@ -81,7 +81,8 @@ class Driver:
     def _session(self) -> "SparkSession":
         name = f"lockstep streams {' '.join(self._wanted)}"
         held = [taken.fileno() for taken in self._leases.values()]
-        return stream_session(self._settings, name, held)
+        has_state = any(modes.stage_of(mode) for mode in self._wanted)
+        return stream_session(self._settings, name, held, has_state=has_state)
 
     def _start(self, mode: str) -> None:
         """Start one runner; a mode that cannot start is dropped with its reason."""

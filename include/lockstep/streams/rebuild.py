@@ -72,7 +72,10 @@ def rebuild(settings: Settings, mode: StreamMode, told: Told = lambda *_: None) 
         capture = identity.read_capture(settings)
         identity.require_capture(settings, capture)
         _remove(settings, mode)
-        spark = stream_session(settings, f"lockstep rebuild {mode}", descriptors)
+        has_state = modes.stage_of(mode) is not None
+        spark = stream_session(
+            settings, f"lockstep rebuild {mode}", descriptors, has_state=has_state
+        )
         try:
             frontier = _fill(spark, settings, staging, mode, told)
         finally:
