@@ -1,8 +1,9 @@
 # What a person does with this project. GNU make 3.81 (macOS) is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-fast lint format bench requirements jars-lock clean
+.PHONY: help setup up down demo test test-fast lint format bench soak requirements jars-lock clean
 
 BIN := .venv/bin
+DATA := tests/data/small_pizzeria
 FAST := not spark and not services and not e2e
 
 help: ## Show this list
@@ -37,6 +38,9 @@ format: setup ## Format Python, and mend what can be mended safely
 
 bench: setup ## Measure the hourly job beside PostgreSQL's own COPY
 	@$(BIN)/lockstep bench batch
+
+soak: setup ## Start the long checks in the background; again: go on (`lockstep soak status`)
+	@$(BIN)/lockstep soak start $(DATA)
 
 requirements: setup ## Compile requirements.in to requirements.txt, with hashes
 	@UV_CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/uv pip compile --quiet --universal \

@@ -98,7 +98,8 @@ class Driver:
                 skipped=given_up_offsets(self._settings),
                 stage=modes.stage_of(mode),
             )
-            runner.start(self._spark, identity.checkpoint_location(self._settings, mode))
+            location = identity.checkpoint_location(self._settings, mode)
+            runner.start(self._spark, location, neighbours=len(self._wanted) - 1)
         except LockstepError as error:
             self._drop(mode, error)
             return

@@ -48,6 +48,9 @@ QUIET_COMMIT_SECONDS = 5.0
 RELEASED_TOGETHER_MAX = 20_000
 """Changes of transactions that are written in one commit, unless one alone has more."""
 
+SHARE_SECONDS = 0.25
+"""A micro-batch of one mode takes that much of two cores; five without pauses only queue up."""
+
 Stage = Callable[["DataFrame"], "DataFrame"]
 Records = Sequence[tuple[int, bytes | None]]
 
@@ -100,8 +103,14 @@ class Runner:
         self._committed_at = time.monotonic()
         self._query: StreamingQuery | None = None
 
-    def start(self, spark: "SparkSession", checkpoint_location: "Path") -> None:
-        """Start the query; it goes on where the checkpoint location says."""
+    def start(
+        self, spark: "SparkSession", checkpoint_location: "Path", neighbours: int = 0
+    ) -> None:
+        """Start the query; it goes on where the checkpoint location says.
+
+        neighbours: other modes of the same driver, to which it leaves their share of the cores.
+        """
+        pause_seconds = max(self._sink.pause_seconds, neighbours * SHARE_SECONDS)
         records = change_topic.stream(
             spark,
             self._settings,
@@ -112,6 +121,7 @@ class Runner:
             (records if self._stage is None else self._stage(records))
             .writeStream.queryName(self.name)
             .option("checkpointLocation", str(checkpoint_location))
+            .trigger(processingTime=f"{round(pause_seconds * 1000)} milliseconds")
             .foreachBatch(self._micro_batch)
             .start()
         )

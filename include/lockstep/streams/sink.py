@@ -28,9 +28,13 @@ from lockstep.streams.rows import change_log_rows, no_rows, stamped
 
 
 class Sink(ABC):
-    """wanted: the tables whose rows are decoded for it."""
+    """wanted: the tables whose rows are decoded for it.
+
+    pause_seconds: between the beginnings of its micro-batches, at the least.
+    """
 
     wanted: frozenset[str]
+    pause_seconds = 0.0
 
     @property
     @abstractmethod

@@ -260,6 +260,7 @@ class HistorySink(Sink):
     """The `history` query: the dimensions' history alone."""
 
     wanted = frozenset(DIMENSION_TABLES)
+    pause_seconds = 2.0  # nobody waits for it, and without a pause it would take a core
 
     def __init__(self, settings: Settings) -> None:
         self._log = history_log(settings)
