@@ -176,6 +176,7 @@ class Runner:
             try:
                 self._take(records.toArrow().sort_by("offset"))
                 self._sink.maintain()
+                faults.reach("before_spark_commit")
             except BaseException as error:
                 self.error = error
                 raise
