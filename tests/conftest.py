@@ -5,11 +5,7 @@ test asks for them, and stopped at its end.
 """
 
 import os
-import random
-import shutil
-import socket
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +15,7 @@ from lockstep.shop.loader import load
 from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.spark import spark_session
 from lockstep.stack import control, postgres_files
+from lockstep.stack.ports import free_ports
 
 from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
 
@@ -49,32 +46,13 @@ def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
             environment.setenv(f"LOCKSTEP_{name.upper()}", value)
         settings = Settings.load()
         yield settings
-        _remove(settings)
+        remove_stack(settings)
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now, below those that the system lends to outgoing connections.
-
-    A client that keeps trying the port of a killed service could be lent that very port, and would
-    then be connected to itself.
-    """
-    found: list[int] = []
-    for port in random.sample(range(15_000, 32_000), 1_000):
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise RuntimeError("no free ports between 15000 and 32000")
-
-
-def _remove(settings: Settings) -> None:
-    """Stop what a test left running, and remove the database folder outside the home."""
+def remove_stack(settings: Settings) -> None:
+    """Stop what a test left running, and remove the database, which may lie outside the home."""
     control.down(settings)
-    location = settings.home / "postgres-location"
-    if location.exists():
-        folder = postgres_files.folder(settings)
-        if folder.parent == postgres_files.ROOT_FOLDER:
-            shutil.rmtree(folder)
+    postgres_files.remove(settings)
 
 
 @pytest.fixture(scope="session")

@@ -89,27 +89,33 @@ def test_a_stream_that_is_just_stopping_is_started_anew(settings, starts) -> Non
     assert observation.observe(settings, MODE).finding.health is Health.OK
 
 
-def test_a_dead_stream_is_restarted_after_a_pause_and_counted(settings, starts) -> None:
+def test_a_dead_stream_is_restarted_at_once_then_after_pauses_and_counted(settings, starts) -> None:
     watch = execute()
     kill(starts()[0], settings)
     watch = resume(WakeReason.DEAD, watch)
-    assert watch["restarts"] == 1
-    pause = datetime.fromisoformat(watch["restart_at"]) - datetime.now(UTC)
-    assert timedelta(seconds=3) < pause <= timedelta(seconds=5)
-    assert len(starts()) == 1
-    watch = resume(WakeReason.RESTART_DUE, watch)
     assert watch["restart_at"] is None
     assert len(starts()) == 2
     assert read_desired(settings, MODE).restarts == 1
+    kill(starts()[1], settings)
+    watch = resume(WakeReason.DEAD, watch)
+    assert watch["restarts"] == 2
+    pause = datetime.fromisoformat(watch["restart_at"]) - datetime.now(UTC)
+    assert timedelta(seconds=3) < pause <= timedelta(seconds=5)
+    assert len(starts()) == 2
+    watch = resume(WakeReason.RESTART_DUE, watch)
+    assert watch["restart_at"] is None
+    assert len(starts()) == 3
+    assert read_desired(settings, MODE).restarts == 2
 
 
 def test_a_stream_that_came_back_by_hand_is_not_restarted(settings, starts) -> None:
     watch = execute()
-    kill(starts()[0], settings)
-    watch = resume(WakeReason.DEAD, watch)
+    for _ in range(2):  # the first restart is at once
+        kill(starts()[-1], settings)
+        watch = resume(WakeReason.DEAD, watch)
     launcher.start(settings, [MODE], "by hand")
     resume(WakeReason.RESTART_DUE, watch)
-    assert len(starts()) == 2
+    assert len(starts()) == 3
     assert read_desired(settings, MODE).reason == WISH
 
 
@@ -121,9 +127,7 @@ def test_a_stream_that_lives_but_does_not_work_is_ended_and_replaced(
     deadline = time.monotonic() + 10
     while observation.observe(settings, MODE).finding.health is not Health.STALLED:
         assert time.monotonic() < deadline
-    watch = resume(WakeReason.STALLED, watch)
-    assert len(starts()) == 1
-    resume(WakeReason.RESTART_DUE, watch)
+    resume(WakeReason.STALLED, watch)
     assert len(starts()) == 2
     assert lease.holder(settings, MODE) == starts()[1]
 
@@ -136,8 +140,7 @@ def test_a_stream_that_fails_again_and_again_is_given_up_with_its_reason(
     kill_seen = time.monotonic() + 10
     while lease.holder(settings, MODE) is not None:
         assert time.monotonic() < kill_seen
-    watch = resume(WakeReason.DEAD, watch)
-    watch = resume(WakeReason.RESTART_DUE, watch)
+    watch = resume(WakeReason.DEAD, watch)  # restarted at once, and dead again
     assert (watch["restarts"], watch["restart_at"] is None) == (2, False)
     with pytest.raises(AirflowFailException) as failure:
         operator().resume(context(), {"reason": "restart due", "why": "is dead", "watch": watch})

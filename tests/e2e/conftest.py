@@ -1,6 +1,5 @@
 """A stack of the streams' own: they are killed, and their checks want a database without a past."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,14 +7,13 @@ from pathlib import Path
 import pytest
 from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
-from lockstep.soak.checks import Checks
-from lockstep.soak.drivers import DoublesWatch
-from lockstep.soak.guard import Guard
+from lockstep.soak.runner import bench_at_work
 from lockstep.soak.scenarios import Bench
-from lockstep.stack import control, postgres_files
+from lockstep.stack import control
+from lockstep.stack.ports import free_ports
 from lockstep.supervise import launcher
 
-from tests.conftest import PORT_SETTINGS, free_ports
+from tests.conftest import PORT_SETTINGS, remove_stack
 
 
 @contextmanager
@@ -26,10 +24,7 @@ def stack_of_its_own(home: Path, services: list[str]) -> Iterator[Settings]:
     try:
         yield control.up(settings, services)
     finally:
-        control.down(settings)
-        folder: Path = postgres_files.folder(settings)
-        if folder.parent == postgres_files.ROOT_FOLDER:
-            shutil.rmtree(folder)
+        remove_stack(settings)
 
 
 @pytest.fixture(scope="session")
@@ -42,13 +37,8 @@ def streams_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings
 @pytest.fixture(scope="module")
 def bench(streams_stack: Settings) -> Iterator[Bench]:
     """All five modes in one driver, kept running, and their checks from the first version on."""
-    modes = tuple(StreamMode)
-    guard, watch = Guard(streams_stack, modes), DoublesWatch(streams_stack)
-    guard.begin()
-    watch.start()
     try:
-        yield Bench(streams_stack, modes, Checks.of(streams_stack, modes), guard, watch)
+        with bench_at_work(streams_stack, tuple(StreamMode)) as bench:
+            yield bench
     finally:
-        guard.stop()
-        watch.stop()
         launcher.stop_all(streams_stack, "the tests are over")

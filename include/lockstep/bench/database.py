@@ -1,6 +1,5 @@
 """A PostgreSQL of the benchmarks' own, so that the user's data and stack are left alone."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +10,7 @@ from lockstep.settings import Settings
 from lockstep.shop import bulk
 from lockstep.sources.postgres import connect
 from lockstep.stack import control
+from lockstep.stack.ports import free_ports
 
 POSTGRES = "postgres"
 
@@ -28,7 +28,7 @@ def filled_database(settings: Settings, orders: int) -> Iterator[Settings]:
             "lakehouse": "",
             "postgres_host": "127.0.0.1",
             "spark_master": "local[2]",
-            "postgres_port": _free_port(),
+            "postgres_port": free_ports(1)[0],
         }
     )
     own = control.up(own, [POSTGRES])
@@ -44,8 +44,3 @@ def _count(settings: Settings) -> int:
     with connect(settings, Role.OWNER) as connection:
         query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(ORDERS))
         return connection.execute(query).fetchone()[0]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]

@@ -5,12 +5,12 @@ alone. It is stopped at the end and stays to be looked at; the next benchmark re
 """
 
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lockstep.settings import Settings
 from lockstep.stack import control, postgres_files
+from lockstep.stack.ports import free_ports
 from lockstep.supervise import launcher
 
 FOLDER = "bench-streams"
@@ -25,7 +25,7 @@ def stream_stack(settings: Settings) -> Iterator[Settings]:
     Streams that were started in it are stopped at the end of the block, and the services after
     them, whatever happens in it.
     """
-    ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     own = Settings(
         home=settings.home / FOLDER,
         jars_dir=settings.jars_dir,
@@ -54,16 +54,5 @@ def _remove(own: Settings) -> None:
     if not own.home.exists():
         return
     _stop(own)
-    database = postgres_files.folder(own)
-    shutil.rmtree(database, ignore_errors=True)
+    postgres_files.remove(own)
     shutil.rmtree(own.home)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until the last is found, so that they differ."""
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [listener.getsockname()[1] for listener in listeners]
-    finally:
-        for listener in listeners:
-            listener.close()

@@ -85,7 +85,7 @@ def run(settings: Settings, plan: Plan, told: Callable[[str], None]) -> Report:
         ]
         if todo:
             settings = control.up(settings, ["connect"])
-            with _bench(settings, plan.modes) as bench:
+            with bench_at_work(settings, plan.modes) as bench:
                 for scenario, progress in todo:
                     run_scenario(bench, scenario, progress, report, told)
     return report
@@ -113,7 +113,7 @@ def run_scenario(
 
 
 @contextmanager
-def _bench(settings: Settings, modes: Sequence[StreamMode]) -> Iterator[Bench]:
+def bench_at_work(settings: Settings, modes: Sequence[StreamMode]) -> Iterator[Bench]:
     """The streams at work, guarded and watched, until the end of the block."""
     guard, watch = Guard(settings, modes), DoublesWatch(settings)
     guard.begin()

