@@ -18,7 +18,7 @@ from tests.hourly_table import DAYS, EXPECTED, found, rows_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.services]
 
-KILLS = 20
+KILLS = 8
 JOB = PROJECT_DIR / "jobs" / "enrich_orders_batch.py"
 JOB_SECONDS_MAX = 120
 
