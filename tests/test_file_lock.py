@@ -128,7 +128,7 @@ def test_a_lock_that_is_not_inheritable_stays_with_its_process(path, started) ->
     lock = acquire(path)
     child = subprocess.Popen([sys.executable, "-c", SLEEPS], close_fds=False)
     started.append(child.pid)
-    os.close(lock.fileno())  # without unlocking, as a kill would
+    lock._file.close()  # without unlocking, as a kill would
     deadline = time.monotonic() + 10  # the kernel closes the child's copy a moment after its start
     while holder(path) is not None:
         assert time.monotonic() < deadline
