@@ -13,6 +13,8 @@ from lockstep.jars import classpath
 from lockstep.settings import PROJECT_DIR, Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 _CONF = {
@@ -65,32 +67,35 @@ _STREAM_CONF = {
     "spark.sql.maxSinglePartitionBytes": f"{2**62}b",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
 }
-_RAW_FILES_CONF = {
-    # Two small files a micro-batch: Hadoop's checked local file system forks a process for each to
-    # set its rights, 80 ms of a micro-batch of 200; this one does not.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
 _STATE_STORE_CONF = {
-    # RocksDB's snapshots are copied by the checked file system only (FileSystem.copyFromLocalFile).
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-_STREAM_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Tiny plans, each new: the second compiler costs more than it gives (join 0.56 s to 0.23 s)."""
+_LOCAL_FILES_CONF = {
+    # Two or three small files a micro-batch, and Hadoop's own local file system runs chmod twice
+    # for each: 140 ms of a micro-batch of 550 with a state store.
+    "spark.hadoop.fs.file.impl": "lockstep.UnforkedLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+_STREAM_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""Tiny plans, each new: the second compiler costs more than it gives (join 0.56 s to 0.23 s).
+
+With one compiler Java reserves 48 MB for code. Spark fills them in a minute; then half of the code
+is thrown away, and everything takes four times as long until it is compiled again.
+"""
 
 
 def stream_session(
-    settings: Settings, app_name: str, inherited: Sequence[int] = (), *, has_state: bool = False
+    settings: Settings, app_name: str, classes: "Path", inherited: Sequence[int] = ()
 ) -> "SparkSession":
     """The session of a streams' driver, whose JVM keeps the given file descriptors open.
 
     A descriptor that holds an OS lock so ends with the last process, Python's or the JVM.
-    has_state: whether a query keeps state in Spark's store.
+    classes: the folder of include/spark/java, compiled; for a driver on this machine alone.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf, SparkContext
@@ -100,8 +105,9 @@ def stream_session(
     conf = SparkConf()
     conf.setAppName(app_name).setMaster(settings.spark_master)
     conf.set("spark.jars", ",".join(str(jar) for jar in classpath(settings, "spark")))
-    files = _STATE_STORE_CONF if has_state else _RAW_FILES_CONF
-    values = {**spark_conf(settings), **_STREAM_CONF, **files}
+    values = {**spark_conf(settings), **_STREAM_CONF, **_STATE_STORE_CONF}
+    if settings.spark_master.startswith("local"):
+        values |= {**_LOCAL_FILES_CONF, "spark.driver.extraClassPath": str(classes)}
     java_options = values["spark.driver.extraJavaOptions"]
     values["spark.driver.extraJavaOptions"] = java_options.replace(
         THROUGHPUT_COLLECTOR, _STREAM_JVM

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from lockstep import jars
-from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import connect_classes
-from lockstep.stack.connect_classes import compile_java, compiled
+from lockstep.stack.connect_classes import compiled
 from lockstep.stack.java import java, java_environment
+from lockstep.stack.java_classes import compile_java
 
 pytestmark = pytest.mark.services
 
@@ -29,8 +29,9 @@ def offsets_of(settings: Settings) -> Callable[..., list[tuple[str, str]]]:
     own = compiled(settings)
     harness = settings.home / "harness"
     harness.mkdir()
-    compile_java(settings, [HARNESS], harness, [own])
-    classpath = os.pathsep.join(map(str, (own, harness, *jars.classpath(settings, "connect"))))
+    against = [own, *jars.classpath(settings, "connect")]
+    compile_java([HARNESS], harness, against)
+    classpath = os.pathsep.join(map(str, (harness, *against)))
 
     def run(*records: str) -> list[tuple[str, str]]:
         done = subprocess.run(
@@ -75,14 +76,6 @@ def test_rows_of_the_snapshot_keep_their_places(offsets_of) -> None:
     assert offsets_of("snapshot:5:-", "snapshot:5:-") == [("5", "null")] * 2
 
 
-def test_only_changed_sources_are_compiled_again(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "Broken.java").write_text("class Broken {", encoding="utf-8")
-    before = compiled(settings)
-    connectors = (before / connect_classes.CONNECTORS).read_text(encoding="utf-8").split()
-    assert connectors == ["lockstep.WholeTransactionsConnector"]
-    assert compiled(settings) == before
-    monkeypatch.setattr(connect_classes, "SOURCES", tmp_path)
-    with pytest.raises(ServiceError, match=r"cannot be compiled: .*Broken\.java"):
-        compiled(settings)
+def test_connect_is_told_of_the_connector(settings: Settings) -> None:
+    connectors = (compiled(settings) / connect_classes.CONNECTORS).read_text(encoding="utf-8")
+    assert connectors.split() == ["lockstep.WholeTransactionsConnector"]

@@ -18,6 +18,7 @@ from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
+from lockstep.stack import spark_classes
 from lockstep.streams import identity, modes
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.heartbeats import Beats, DatabaseClock
@@ -65,9 +66,11 @@ class Driver:
                 self._start(mode)
             self._capture.start()
             self._watch()
-        except LockstepError as error:
+        except Exception as error:
             for mode in list(self._leases):
                 self._drop(mode, error)
+            if not isinstance(error, LockstepError):
+                raise  # a defect: the log shows where
         finally:
             self._capture.end()
             for mode in list(self._leases):
@@ -81,8 +84,7 @@ class Driver:
     def _session(self) -> "SparkSession":
         name = f"lockstep streams {' '.join(self._wanted)}"
         held = [taken.fileno() for taken in self._leases.values()]
-        has_state = any(modes.stage_of(mode) for mode in self._wanted)
-        return stream_session(self._settings, name, held, has_state=has_state)
+        return stream_session(self._settings, name, spark_classes.compiled(self._settings), held)
 
     def _start(self, mode: str) -> None:
         """Start one runner; a mode that cannot start is dropped with its reason."""

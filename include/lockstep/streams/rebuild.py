@@ -29,6 +29,7 @@ from lockstep.sinks.table_switch import switch_content
 from lockstep.sources import change_topic
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
+from lockstep.stack import spark_classes
 from lockstep.stack.files import make_private_folder
 from lockstep.streams import identity, modes
 from lockstep.streams.identity import Capture
@@ -72,10 +73,8 @@ def rebuild(settings: Settings, mode: StreamMode, told: Told = lambda *_: None) 
         capture = identity.read_capture(settings)
         identity.require_capture(settings, capture)
         _remove(settings, mode)
-        has_state = modes.stage_of(mode) is not None
-        spark = stream_session(
-            settings, f"lockstep rebuild {mode}", descriptors, has_state=has_state
-        )
+        name, classes = f"lockstep rebuild {mode}", spark_classes.compiled(settings)
+        spark = stream_session(settings, name, classes, descriptors)
         try:
             frontier = _fill(spark, settings, staging, mode, told)
         finally:
