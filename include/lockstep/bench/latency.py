@@ -25,7 +25,7 @@ from lockstep.soak.catching_up import wait_until_caught_up
 from lockstep.soak.change_logs import folder_of
 from lockstep.supervise import launcher
 
-WARM_UP_SECONDS = 15.0
+WARM_UP_SECONDS = 45.0
 CATCH_UP_SECONDS_MAX = 300.0
 
 

@@ -79,7 +79,7 @@ def _table(measured: "Measured", rounds: int) -> Table:
 def bench_latency(
     mode: Mode = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Orders a second.")] = 50.0,
-    seconds: Annotated[float, typer.Option(min=5, help="After 15 s of warming up.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=5, help="After 45 s of warming up.")] = 60.0,
     as_json: Json = False,
 ) -> None:
     """From the database's commit to readable in Delta, hop by hop, in one driver."""
