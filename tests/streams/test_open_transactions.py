@@ -2,7 +2,6 @@
 
 import copy
 import random
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -18,24 +17,22 @@ from tests.cdc.histories import COMMITS, change, delivered, end, placed
 
 
 class Store:
-    """The processor on an in-memory store, one transaction id at a time, as Spark calls it."""
+    """The processor on an in-memory store, one micro-batch at a time, as Spark calls it."""
 
     def __init__(self) -> None:
         self.tester = TwsTester(OpenTransactions())
 
     def micro_batch(self, records: Iterable[Record]) -> list[int]:
         """The offsets that go on to the driver."""
-        by_tx: dict[str, list[Row]] = defaultdict(list)
-        for record in records:
-            by_tx[str(record.tx)].append(_row(record))
-        passed = [row for tx, rows in by_tx.items() for row in self.tester.test((tx,), rows)]
-        return sorted(row["offset"] for row in passed)
+        rows = self.tester.test((0,), [_row(record) for record in records])
+        return sorted(row["offset"] for row in rows)
 
-    def held(self, tx: int) -> list[int]:
-        return [row[0] for row in self.tester.peekListState("held", (str(tx),))]
+    def held(self) -> list[int]:
+        chunks = self.tester.peekMapState("held", (0,))
+        return [row[0] for _, (records,) in sorted(chunks.items()) for row in records]
 
     def count(self, tx: int) -> int | None:
-        known = self.tester.peekValueState("count", (str(tx),))
+        known = self.tester.peekMapState("open", (0,)).get((str(tx),))
         return None if known is None else known[0]
 
 
@@ -43,6 +40,7 @@ def _row(record: Record) -> Row:
     return Row(
         offset=record.offset,
         value=b"",
+        tx=str(record.tx),
         total_order=record.total_order if isinstance(record, Change) else None,
         expected=sum(record.counts.values()) if isinstance(record, End) else None,
     )
@@ -56,16 +54,16 @@ def whole(tx: int = 7, changes: int = 3) -> list[Record]:
 def test_a_transaction_whole_in_one_micro_batch_leaves_no_state() -> None:
     store = Store()
     assert store.micro_batch(whole()) == [0, 1, 2, 3, 4]
-    assert (store.held(7), store.count(7)) == ([], None)
+    assert (store.held(), store.count(7)) == ([], None)
 
 
 def test_an_open_transaction_is_kept_and_only_its_first_record_is_told_of() -> None:
     store, records = Store(), whole()
     assert store.micro_batch(records[:2]) == [0]
     assert store.micro_batch(records[2:4]) == []
-    assert store.held(7) == [0, 1, 2, 3]
+    assert store.held() == [0, 1, 2, 3]
     assert store.micro_batch(records[4:]) == [0, 1, 2, 3, 4]
-    assert (store.held(7), store.count(7)) == ([], None)
+    assert (store.held(), store.count(7)) == ([], None)
 
 
 def test_what_comes_after_its_end_goes_on_at_once_until_the_transaction_is_there_again() -> None:
@@ -85,7 +83,7 @@ def test_a_transaction_too_large_to_keep_goes_on_as_it_comes(
     assert store.micro_batch(records[:3]) == [0]
     assert store.micro_batch(records[3:5]) == [0, 1, 2, 3, 4]
     assert store.micro_batch(records[5:]) == [5, 6, 7]
-    assert store.held(7) == []
+    assert store.held() == []
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -129,6 +127,6 @@ def _feed(follower: TransactionTracker, records: Sequence[Record]) -> list[int]:
 
 
 def _restore(store: Store, before: object) -> None:
-    for kind in ("value_states", "list_states"):
+    for kind in ("map_states",):
         for name, state in getattr(store.tester.handle, kind).items():
             state.state = getattr(before, kind)[name].state

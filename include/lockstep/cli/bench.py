@@ -13,7 +13,7 @@ from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
-    from lockstep.bench import latency
+    from lockstep.bench import latency, throughput
     from lockstep.bench.batch import Measured
 
 app = typer.Typer(no_args_is_help=True)
@@ -126,4 +126,50 @@ def _latency_table(measured: "latency.Measured") -> Table:
                 style="bold" if is_total else None,
             )
         table.add_section()
+    return table
+
+
+@app.command("throughput")
+def bench_throughput(
+    mode: Mode = None,
+    orders: Annotated[int, typer.Option(min=1000, help="Orders of the backlog.")] = 50_000,
+    as_json: Json = False,
+) -> None:
+    """A backlog drained: Debezium alone, then each mode alone on what Debezium wrote."""
+    from lockstep.bench.stream_stack import stream_stack
+    from lockstep.bench.throughput import measure
+
+    told = Console(highlight=False, stderr=as_json)
+    told.print("starting a stack of its own")
+    with stream_stack(Settings.load()) as settings:
+        measured = measure(settings, _modes(mode), orders, told.print)
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps(asdict(measured)))
+    else:
+        told.print(_throughput_table(measured))
+
+
+def _throughput_table(measured: "throughput.Measured") -> Table:
+    title = (
+        f"{measured.orders:,} orders, a transaction each, loaded in {measured.load_seconds:.0f} s: "
+        f"{measured.debezium.records:,} records"
+    )
+    table = Table(title=title, title_justify="left")
+    table.add_column("what")
+    for name in ("start s", "drain s", "orders/s", "orders/s, warm", "records/s"):
+        table.add_column(name, justify="right")
+    records, seconds = measured.debezium.records, measured.debezium.seconds
+    per_second = measured.orders / seconds
+    table.add_row(
+        "Debezium", "", f"{seconds:.1f}", f"{per_second:,.0f}", "", f"{records / seconds:,.0f}"
+    )
+    for one in measured.modes:
+        table.add_row(
+            one.mode,
+            f"{one.start_seconds:.1f}",
+            f"{one.seconds:.1f}",
+            f"{one.rows / one.seconds:,.0f}",
+            "" if one.warm_rows_per_second is None else f"{one.warm_rows_per_second:,.0f}",
+            f"{records / one.seconds:,.0f}",
+        )
     return table
