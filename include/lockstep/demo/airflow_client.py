@@ -9,9 +9,9 @@ from urllib.parse import quote
 import httpx
 
 from lockstep.contracts import Window
-from lockstep.errors import ConfigurationError, ServiceError
+from lockstep.errors import ServiceError
 from lockstep.settings import Settings
-from lockstep.stack.airflow_environment import ADMIN_USER
+from lockstep.stack.airflow import sign_in
 
 TIMEOUT_SECONDS = 30
 RUNS_MAX = 100
@@ -93,17 +93,10 @@ class AirflowClient:
 @contextmanager
 def signed_in(settings: Settings) -> Iterator[AirflowClient]:
     """A client for the block; raises ServiceError when Airflow does not answer or refuses us."""
-    secret = settings.airflow_ui_password
-    if secret is None:
-        raise ConfigurationError("no password for Airflow's admin: run `lockstep up`")
+    token = sign_in(settings)
     try:
         with httpx.Client(base_url=settings.airflow_url, timeout=TIMEOUT_SECONDS) as http:
-            answer = http.post(
-                "/auth/token",
-                json={"username": ADMIN_USER, "password": secret.get_secret_value()},
-            )
-            answer.raise_for_status()
-            http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+            http.headers["Authorization"] = f"Bearer {token}"
             yield AirflowClient(http)
     except httpx.HTTPError as error:
         raise ServiceError(
