@@ -53,6 +53,17 @@ def test_nothing_behind_an_incomplete_transaction_is_released() -> None:
     assert commits(follower.feed(placed([change(7, 2)], start=4))) == [50, 60]
 
 
+def test_a_transaction_without_its_end_is_told_of_once_another_has_ended() -> None:
+    follower = tracker()
+    follower.feed(placed([Begin(0, 7), change(7, 1)]))
+    assert follower.incomplete() == []
+    assert commits(follower.feed(placed([change(8, 1), end(8, 60, orders=1)], start=2))) == [60]
+    (waiting,) = follower.incomplete()
+    assert (waiting.changes_seen, waiting.changes_expected) == (1, None)
+    assert waiting.missing == {"END": 1}
+    assert follower.resume_offset == 0  # it is read again after a restart, and told of again
+
+
 def test_a_change_that_comes_twice_counts_once() -> None:
     follower = tracker()
     records = placed([change(7, 1), change(7, 1), end(7, 50, orders=2)])

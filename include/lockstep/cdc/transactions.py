@@ -62,22 +62,28 @@ class Transaction:
 
 @dataclass(frozen=True)
 class IncompleteTransaction:
-    """A transaction that holds the frontier back: it ended, and some of its changes are missing."""
+    """A transaction of which records are missing; missing counts them, changes by their table.
+
+    One that ended holds the frontier back. One without its END, which then is what is missing, does
+    not: nothing says where it belongs, nor how many changes it has; committed_us is then the time of
+    the transaction before it, if that is known.
+    """
 
     tx_id: int
-    commit_lsn: int
-    committed_us: int
+    commit_lsn: int | None
+    committed_us: int | None
     changes_seen: int
-    changes_expected: int
+    changes_expected: int | None
     missing: Mapping[str, int]
 
 
 @dataclass
 class _Pending:
-    """A transaction under way: what was seen of it so far."""
+    """A transaction under way: what was seen of it so far; after_us: when the one before ended."""
 
     first_offset: int
     last_offset: int
+    after_us: int | None = None
     changes: list[Change] | None = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     seen_below: int = 1
@@ -149,6 +155,7 @@ class TransactionTracker:
         self._pending: dict[int, _Pending] = {}
         self._ended: list[tuple[int, int]] = []
         self._ends: dict[int, End] = {}
+        self._newest_end_offset = -1
         self._finished: OrderedDict[int, None] = OrderedDict()
         self._snapshot: _Pending | None = None
         self._actions: dict[type, Callable] = {
@@ -190,7 +197,11 @@ class TransactionTracker:
         return sum(len(pending.changes or ()) for pending in self._pending.values())
 
     def incomplete(self) -> list[IncompleteTransaction]:
-        """The transactions that have ended and are not released, in commit order."""
+        """Those that ended and are not whole, in commit order, and those that others have passed.
+
+        The topic has the transactions one after the other; so one is behind its time when it has
+        begun, and another one that comes later in the topic has ended.
+        """
         found = []
         for commit_lsn, tx in sorted(self._ended):
             end, pending = self._ends[tx], self._pending[tx]
@@ -204,6 +215,18 @@ class TransactionTracker:
                     missing=pending.missing(end.counts),
                 )
             )
+        for tx, pending in self._pending.items():
+            if tx not in self._ends and pending.last_offset < self._newest_end_offset:
+                found.append(
+                    IncompleteTransaction(
+                        tx_id=self.widened(tx),
+                        commit_lsn=None,
+                        committed_us=pending.after_us,
+                        changes_seen=pending.counts.total(),
+                        changes_expected=None,
+                        missing={"END": 1},
+                    )
+                )
         return found
 
     def widened(self, tx: int) -> int:
@@ -232,6 +255,7 @@ class TransactionTracker:
         return self._release() if change.tx in self._ends else []
 
     def _note_end(self, end: End) -> list[Transaction]:
+        self._newest_end_offset = max(self._newest_end_offset, end.offset)
         if self.frontier is not None and end.commit_lsn <= self.frontier:
             self._pending.pop(end.tx, None)
             self._finish(end.tx)
@@ -258,7 +282,7 @@ class TransactionTracker:
     def _pending_of(self, tx: int, offset: int) -> _Pending:
         pending = self._pending.get(tx)
         if pending is None:
-            pending = self._pending[tx] = _Pending(offset, offset)
+            pending = self._pending[tx] = _Pending(offset, offset, self.frontier_committed_us)
         return pending
 
     def _release(self) -> list[Transaction]:

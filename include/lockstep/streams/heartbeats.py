@@ -85,7 +85,7 @@ class Beats:
             "incomplete": tuple(
                 IncompleteTransaction(
                     tx_id=one.tx_id,
-                    age_seconds=max(0.0, now.timestamp() - one.committed_us / 1e6),
+                    age_seconds=_age_seconds(now, one.committed_us),
                     changes_seen=one.changes_seen,
                     changes_expected=one.changes_expected,
                     missing=dict(one.missing),
@@ -118,6 +118,10 @@ class Beats:
         if before is None or now <= before[0]:
             return 0.0
         return (rows - before[1]) / (now - before[0]).total_seconds()
+
+
+def _age_seconds(now: datetime, microseconds: int | None) -> float:
+    return max(0.0, now.timestamp() - microseconds / 1e6) if microseconds else 0.0
 
 
 def _instant(microseconds: int | None) -> datetime | None:
