@@ -65,8 +65,8 @@ class IncompleteTransaction:
     """A transaction of which records are missing; missing counts them, changes by their table.
 
     One that ended holds the frontier back. One without its END, which then is what is missing, does
-    not: nothing says where it belongs, nor how many changes it has; committed_us is then the time of
-    the transaction before it, if that is known.
+    not: nothing says where it belongs, nor how many changes it has. Its committed_us is that of the
+    transaction before it, if that is known.
     """
 
     tx_id: int
