@@ -89,6 +89,12 @@ def test_nobody_signs_in_without_the_password(postgres: Settings) -> None:
         connect(wrong, Role.SHOP)
 
 
+def test_a_reader_that_waits_for_a_lock_gives_up(postgres: Settings) -> None:
+    """Else a TRUNCATE between a run's snapshot and its reads stops both for ever."""
+    with connect(postgres, Role.BATCH_READER) as reader:
+        assert reader.execute("SHOW lock_timeout").fetchone() == ("30s",)
+
+
 def test_preparing_again_writes_nothing(postgres: Settings) -> None:
     with connect(postgres, Role.ADMIN) as admin:
         admin.execute("SELECT pg_current_xact_id()")  # everything before is in the log
