@@ -67,9 +67,12 @@ def change_capture(postgres: Settings) -> Settings:
     return control.up(postgres, ["connect"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def airflow_stack(change_capture: Settings) -> Settings:
-    """The whole stack, Airflow with the project's DAGs included."""
+    """The whole stack, Airflow with the project's DAGs included.
+
+    For each module again: Airflow's components end when a test kills their database.
+    """
     return control.up(change_capture)
 
 

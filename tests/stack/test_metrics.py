@@ -8,13 +8,16 @@ from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import control
 from lockstep.stack.metrics import Metrics
+from lockstep.stack.ports import free_ports
 from lockstep.stack.service import State
 
 
 @pytest.fixture
 def settings(stack_settings: Settings) -> Iterator[Settings]:
     """A home whose only started service, if any, is the one of this test."""
-    own = stack_settings.model_copy(update={"home": stack_settings.home / "metrics-only"})
+    (port,) = free_ports(1)
+    home = stack_settings.home / "metrics-only"
+    own = stack_settings.model_copy(update={"home": home, "metrics_port": port})
     yield own
     control.down(own)
 
