@@ -9,6 +9,8 @@ import pytest
 from lockstep import contracts
 from lockstep.contracts import PIZZAS, Role
 from lockstep.settings import Settings
+from lockstep.shop.loader import load
+from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.soak.captured import check_captured, read_captured
 from lockstep.soak.connector_restarts import _until, kill, run_restarts
 from lockstep.soak.open_transactions import OpenTransaction, Written, committed
@@ -16,7 +18,7 @@ from lockstep.sources import change_topic
 from lockstep.stack import control
 from lockstep.stack.connect import Connect
 
-from tests.hourly_table import empty_pizzeria
+from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
 
 pytestmark = pytest.mark.services
 
@@ -27,9 +29,10 @@ FIRST_ROWS_SECONDS_MAX = 60
 
 
 @pytest.fixture(autouse=True)
-def empty(postgres: Settings) -> None:
-    """Rows of other tests may have the ids that the sequences give next."""
+def a_shop(postgres: Settings) -> None:
+    """Rows that other tests left may have the ids that the sequences give next."""
     empty_pizzeria(postgres)
+    load(postgres, read_pizza_place(SMALL_PIZZERIA))
 
 
 @pytest.mark.e2e
