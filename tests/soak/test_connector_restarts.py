@@ -28,32 +28,38 @@ COPIED_ROWS = 60_000
 FIRST_ROWS_SECONDS_MAX = 60
 
 
-@pytest.fixture(autouse=True)
-def a_shop(postgres: Settings) -> None:
-    """Rows that other tests left may have the ids that the sequences give next."""
-    empty_pizzeria(postgres)
-    load(postgres, read_pizza_place(SMALL_PIZZERIA))
+@pytest.fixture
+def capture(change_capture: Settings) -> Settings:
+    """A shop of its own, all of it captured: rows that other tests left may have the next ids."""
+    first = change_topic.end_offset(change_capture)
+    empty_pizzeria(change_capture)
+    load(change_capture, read_pizza_place(SMALL_PIZZERIA))
+    last = OpenTransaction(change_capture, "last", random.Random(1))
+    last.change()
+    last.commit()
+    _until(change_capture, first, last.written)
+    return change_capture
 
 
 @pytest.mark.e2e
-def test_a_restarted_connector_sends_open_transactions_whole(change_capture: Settings) -> None:
-    report = run_restarts(change_capture, RESTARTS, seed=1)
+def test_a_restarted_connector_sends_open_transactions_whole(capture: Settings) -> None:
+    report = run_restarts(capture, RESTARTS, seed=1)
     assert report.findings == []
     assert report.open_transactions >= RESTARTS
     assert report.changes > report.open_transactions
 
 
 @pytest.mark.e2e
-def test_a_kill_among_the_rows_of_a_copy_loses_none_of_them(change_capture: Settings) -> None:
+def test_a_kill_among_the_rows_of_a_copy_loses_none_of_them(capture: Settings) -> None:
     """Rows of one COPY share positions: Debezium's own class lost 97 rows here when tried."""
-    first = change_topic.end_offset(change_capture)
-    written = copy_pizzas(change_capture, f"copy-{first}")
+    first = change_topic.end_offset(capture)
+    written = copy_pizzas(capture, f"copy-{first}")
     deadline = time.monotonic() + FIRST_ROWS_SECONDS_MAX
-    while change_topic.end_offset(change_capture) < first + 100 and time.monotonic() < deadline:
+    while change_topic.end_offset(capture) < first + 100 and time.monotonic() < deadline:
         time.sleep(0.01)
-    kill(change_capture, Connect.name)
-    control.up(change_capture, [Connect.name])
-    found = read_captured(_until(change_capture, first, written))
+    kill(capture, Connect.name)
+    control.up(capture, [Connect.name])
+    found = read_captured(_until(capture, first, written))
     assert check_captured([written], [], found) == []
     assert found[written.tx_id % 2**32].repeated > 0
 
@@ -71,10 +77,10 @@ def copy_pizzas(settings: Settings, label: str) -> Written:
     return written
 
 
-def test_the_connector_goes_on_where_it_searches_for_nothing(change_capture: Settings) -> None:
+def test_the_connector_goes_on_where_it_searches_for_nothing(capture: Settings) -> None:
     """Debezium searches, and drops what comes before, when an offset has lsn_proc."""
-    run_restarts(change_capture, 0, seed=1)
-    url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}/offsets"
+    run_restarts(capture, 0, seed=1)
+    url = f"{capture.connect_url}/connectors/{contracts.CONNECTOR}/offsets"
     (stored,) = httpx.get(url).raise_for_status().json()["offsets"]
     assert set(stored["offset"]) == {"lsn", "lsn_commit", "ts_usec"}
     assert stored["offset"]["lsn"] == stored["offset"]["lsn_commit"]

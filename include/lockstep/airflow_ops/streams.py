@@ -109,9 +109,8 @@ class SuperviseStreamOperator(BaseOperator):
             self._give_up(step.restarts, why)
         log_end = end_of_log(settings, self.mode)
         self.log.warning("The stream %s: %s; the end of its log:\n%s", self.mode, why, log_end)
-        self.log.warning(
-            "Restart %d of %s in %.0f s", step.number, self.restarts_max, step.pause_seconds
-        )
+        when = f"in {step.pause_seconds:.0f} s" if step.pause_seconds else "at once"
+        self.log.warning("Restart %d of %s %s", step.number, self.restarts_max, when)
         if not step.pause_seconds:
             self._start(restarts=step.number)
         due = datetime.now(UTC) + timedelta(seconds=step.pause_seconds)
