@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
-from lockstep.contracts import CHANGE_TOPIC, CONNECTOR, DIMENSION_CHANGES, StreamMode
+from lockstep.contracts import CHANGE_TOPIC, DIMENSION_CHANGES, StreamMode
 from lockstep.errors import (
     OtherDatabaseError,
     SlotLostError,
@@ -99,8 +98,7 @@ def recreate_slot(settings: Settings) -> None:
     """What a connector does that finds its slot gone."""
     connector.stop(settings, password_reference(settings))
     preflight.drop_slot(settings)
-    url = f"{settings.connect_url}/connectors/{CONNECTOR}/resume"
-    httpx.put(url, timeout=30).raise_for_status()
+    connector.resume(settings)
     wait_for(lambda: preflight.slot_is_read(settings), "the connector's own new slot")
 
 

@@ -138,7 +138,7 @@ def test_a_dead_stream_is_down_and_its_last_figures_are_gone(
 @pytest.mark.parametrize(
     ("changed", "health", "up"),
     [
-        ({"beat_at": datetime.now(UTC) - timedelta(minutes=1)}, "stalled", 1),
+        ({"beat_at": datetime.now(UTC) - timedelta(minutes=10)}, "stalled", 1),
         ({"lag_seconds": 3600.0}, "lagging", 1),
         ({"state": DriverState.FAILED, "error": HeartbeatError("StreamError", "x")}, "failed", 0),
         ({"state": DriverState.STARTING}, "stalled", 1),

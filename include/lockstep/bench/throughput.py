@@ -11,27 +11,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import httpx
 import numpy as np
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from numpy.typing import NDArray
 
 from lockstep.bench.change_rows import VISIBLE_AT, rows_seen
 from lockstep.bench.stream_stack import REASON
 from lockstep.bench.version_watch import VersionWatch
-from lockstep.contracts import CHANGE_TOPIC, CONNECTOR, CUT_MESSAGE_PREFIX, Role, StreamMode
+from lockstep.contracts import CHANGE_TOPIC, CUT_MESSAGE_PREFIX, Role, StreamMode
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.shop.backdate import place_orders_at
 from lockstep.soak.catching_up import wait_until_caught_up
 from lockstep.soak.change_logs import folder_of
-from lockstep.sources.change_topic import end_offset
+from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
+from lockstep.stack import connector
 from lockstep.supervise import launcher
 
 DEBEZIUM_SECONDS_MAX = 600.0
 DRAIN_SECONDS_MAX = 1800.0
-REST_SECONDS_MAX = 10.0
 RECORDS_AT_ONCE = 10_000
 SEED = 1
 _END = "the end of a benchmark's backlog"
@@ -79,14 +78,14 @@ def measure(
     settings: a stack without streams (stream_stack). Raises LockstepError when something fails or
     takes far too long.
     """
-    first = end_offset(settings)
-    _connector(settings, "pause")
+    first = change_topic.end_offset(settings)
+    connector.pause(settings)
     told(f"loading {orders:,} orders, the connector paused")
     began = time.monotonic()
     _load(settings, orders)
     load_seconds = time.monotonic() - began
     told("Debezium alone")
-    _connector(settings, "resume")
+    connector.resume(settings)
     debezium = _written(settings, first)
     drained = []
     for mode in modes:
@@ -101,15 +100,6 @@ def _load(settings: Settings, orders: int) -> None:
     place_orders_at(settings, times, SEED)
     with connect(settings, Role.SHOP) as connection:
         connection.execute(_EMIT, [CUT_MESSAGE_PREFIX, _END])
-
-
-def _connector(settings: Settings, action: str) -> None:
-    """Pause or resume the connector; both take effect after the answer."""
-    url = f"{settings.connect_url}/connectors/{CONNECTOR}/{action}"
-    try:
-        httpx.put(url, timeout=REST_SECONDS_MAX).raise_for_status()
-    except httpx.HTTPError as error:
-        raise ServiceError(f"Kafka Connect does not {action} the connector: {error}") from error
 
 
 def _written(settings: Settings, first: int) -> Written:
@@ -130,19 +120,14 @@ def _records(
     settings: Settings, first: int, seconds_max: float
 ) -> Iterator[tuple[int, bytes | None]]:
     """When each record was written, in milliseconds, and its value; ends after seconds_max."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": settings.kafka_bootstrap,
-            "group.id": "lockstep bench",  # the client asks for one; nothing is committed under it
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-        }
-    )
+    consumer = change_topic.consumer(settings)
     consumer.assign([TopicPartition(CHANGE_TOPIC, 0, first)])
     deadline = time.monotonic() + seconds_max
     try:
         while time.monotonic() < deadline:
             for message in consumer.consume(RECORDS_AT_ONCE, timeout=0.5):
+                if change_topic.is_end(message):
+                    continue
                 if message.error() is not None:
                     raise KafkaException(message.error())
                 yield message.timestamp()[1], message.value()

@@ -70,7 +70,6 @@ class IncompleteTransaction:
     """
 
     tx_id: int
-    commit_lsn: int | None
     committed_us: int | None
     changes_seen: int
     changes_expected: int | None
@@ -203,12 +202,11 @@ class TransactionTracker:
         begun, and another one that comes later in the topic has ended.
         """
         found = []
-        for commit_lsn, tx in sorted(self._ended):
+        for _, tx in sorted(self._ended):
             end, pending = self._ends[tx], self._pending[tx]
             found.append(
                 IncompleteTransaction(
                     tx_id=self.widened(tx),
-                    commit_lsn=commit_lsn,
                     committed_us=end.committed_us,
                     changes_seen=pending.counts.total(),
                     changes_expected=sum(end.counts.values()),
@@ -220,7 +218,6 @@ class TransactionTracker:
                 found.append(
                     IncompleteTransaction(
                         tx_id=self.widened(tx),
-                        commit_lsn=None,
                         committed_us=pending.after_us,
                         changes_seen=pending.counts.total(),
                         changes_expected=None,

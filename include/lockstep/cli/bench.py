@@ -1,12 +1,13 @@
 """`lockstep bench`: benchmarks, each beside its peer in one run."""
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from lockstep.contracts import StreamMode
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from lockstep.bench.batch import Measured
 
 app = typer.Typer(no_args_is_help=True)
+
+_Measured = TypeVar("_Measured")
 
 ModeOrAll = StrEnum("ModeOrAll", [*StreamMode, "all"])
 Mode = Annotated[
@@ -84,27 +87,47 @@ def bench_latency(
 ) -> None:
     """From the database's commit to readable in Delta, hop by hop, in one driver."""
     from lockstep.bench.latency import measure
-    from lockstep.bench.stream_stack import stream_stack
 
-    told = Console(highlight=False, stderr=as_json)
-    told.print("starting a stack of its own")
-    with stream_stack(Settings.load()) as settings:
-        measured = measure(settings, _modes(mode), rate, seconds, told.print)
-    if as_json:
-        Console(soft_wrap=True).print_json(json.dumps(asdict(measured)))
-        return
-    told.print(_latency_table(measured))
-    told.print(
-        f"Latest order {measured.late_seconds_max * 1000:,.0f} ms after it was due. "
-        "The hops' means together are, of the mean that the shop saw: "
-        + ", ".join(f"{one.mode} {one.hops_of_seen:.1%}" for one in measured.modes)
-        + "."
+    _on_own_stack(
+        lambda settings, told: measure(settings, _modes(mode), rate, seconds, told),
+        _latency_report,
+        as_json=as_json,
     )
 
 
 def _modes(chosen: list[ModeOrAll] | None) -> list[StreamMode]:
     named = {str(mode) for mode in chosen or [ModeOrAll.outbox]}
     return [mode for mode in StreamMode if mode in named or ModeOrAll.all in named]
+
+
+def _on_own_stack(
+    measure: Callable[[Settings, Callable[[str], None]], _Measured],
+    report: Callable[[_Measured], Iterable[RenderableType]],
+    *,
+    as_json: bool,
+) -> None:
+    """Measure on a stack of streams that is made for it; print JSON, or the report's parts."""
+    from lockstep.bench.stream_stack import stream_stack
+
+    console = Console(highlight=False, stderr=as_json)
+    console.print("starting a stack of its own")
+    with stream_stack(Settings.load()) as settings:
+        measured = measure(settings, console.print)
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps(asdict(measured)))
+        return
+    for part in report(measured):
+        console.print(part)
+
+
+def _latency_report(measured: "latency.Measured") -> Iterable[RenderableType]:
+    yield _latency_table(measured)
+    yield (
+        f"Latest order {measured.late_seconds_max * 1000:,.0f} ms after it was due. "
+        "The hops' means together are, of the mean that the shop saw: "
+        + ", ".join(f"{one.mode} {one.hops_of_seen:.1%}" for one in measured.modes)
+        + "."
+    )
 
 
 def _latency_table(measured: "latency.Measured") -> Table:
@@ -136,17 +159,13 @@ def bench_throughput(
     as_json: Json = False,
 ) -> None:
     """A backlog drained: Debezium alone, then each mode alone on what Debezium wrote."""
-    from lockstep.bench.stream_stack import stream_stack
     from lockstep.bench.throughput import measure
 
-    told = Console(highlight=False, stderr=as_json)
-    told.print("starting a stack of its own")
-    with stream_stack(Settings.load()) as settings:
-        measured = measure(settings, _modes(mode), orders, told.print)
-    if as_json:
-        Console(soft_wrap=True).print_json(json.dumps(asdict(measured)))
-    else:
-        told.print(_throughput_table(measured))
+    _on_own_stack(
+        lambda settings, told: measure(settings, _modes(mode), orders, told),
+        lambda measured: [_throughput_table(measured)],
+        as_json=as_json,
+    )
 
 
 def _throughput_table(measured: "throughput.Measured") -> Table:

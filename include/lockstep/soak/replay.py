@@ -5,11 +5,12 @@ The records are copied to the topic's end, byte by byte, while new ones may come
 
 import time
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lockstep.contracts import CHANGE_TOPIC
 from lockstep.errors import SoakError
 from lockstep.settings import Settings
+from lockstep.sources import change_topic
 
 DELIVERY_SECONDS_MAX = 120.0
 _PARTITION = 0
@@ -21,15 +22,7 @@ def deliver_again(settings: Settings, records: int) -> int:
     The stretch begins anywhere, so also inside a transaction. It ends at the topic's end of now.
     Raises SoakError.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": settings.kafka_bootstrap,
-            "group.id": "lockstep-soak",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
+    consumer = change_topic.consumer(settings)
     try:
         low, high = consumer.get_watermark_offsets(
             TopicPartition(CHANGE_TOPIC, _PARTITION), timeout=DELIVERY_SECONDS_MAX
@@ -55,7 +48,7 @@ def _copy(consumer: Consumer, producer: Producer, end: int) -> int:
         if message is None:
             continue
         if message.error() is not None:
-            if message.error().code() == KafkaError._PARTITION_EOF:
+            if change_topic.is_end(message):
                 break
             raise SoakError(f"the change topic cannot be read: {message.error()}")
         if message.offset() >= end:

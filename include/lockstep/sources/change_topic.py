@@ -69,24 +69,24 @@ def read_again(
     """
     if first >= end:
         return
-    consumer = _consumer(settings)
+    reader = consumer(settings)
     try:
-        consumer.assign([TopicPartition(CHANGE_TOPIC, 0, first or OFFSET_BEGINNING)])
+        reader.assign([TopicPartition(CHANGE_TOPIC, 0, first or OFFSET_BEGINNING)])
         heard = time.monotonic()
         while True:
-            messages = consumer.consume(SLICE_RECORDS, timeout=0.5)
+            messages = reader.consume(SLICE_RECORDS, timeout=0.5)
             if messages:
                 heard = time.monotonic()
             elif time.monotonic() - heard > QUIET_SECONDS_MAX:
                 raise _silent(settings, first, end)
-            found = [_checked(message) for message in messages if not _is_end(message)]
+            found = [_checked(message) for message in messages if not is_end(message)]
             yield [(offset, value) for offset, value in found if offset < end]
-            if any(offset >= end - 1 for offset, _ in found) or _position(consumer) >= end:
+            if any(offset >= end - 1 for offset, _ in found) or _position(reader) >= end:
                 return
     except KafkaException as error:
         raise StreamError(f"{CHANGE_TOPIC} cannot be read: {error}") from error
     finally:
-        consumer.close()
+        reader.close()
 
 
 def first_offset(settings: Settings) -> int:
@@ -100,17 +100,17 @@ def end_offset(settings: Settings) -> int:
 
 
 def _bounds(settings: Settings) -> tuple[int, int]:
-    consumer = _consumer(settings)
+    reader = consumer(settings)
     try:
         partition = TopicPartition(CHANGE_TOPIC, 0)
-        return consumer.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)
+        return reader.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)
     except KafkaException as error:
         raise StreamError(
             f"Kafka at {settings.kafka_bootstrap} does not say how far {CHANGE_TOPIC} goes: "
             f"{error.args[0].str()}; see `lockstep status`"
         ) from error
     finally:
-        consumer.close()
+        reader.close()
 
 
 def topic_id(settings: Settings) -> str | None:
@@ -137,7 +137,8 @@ def topic_id(settings: Settings) -> str | None:
         ) from error
 
 
-def _consumer(settings: Settings) -> Consumer:
+def consumer(settings: Settings) -> Consumer:
+    """A consumer of committed records that tells the topic's end (`is_end`) and is to be closed."""
     return Consumer(
         {
             "bootstrap.servers": settings.kafka_bootstrap,
@@ -150,7 +151,8 @@ def _consumer(settings: Settings) -> Consumer:
     )
 
 
-def _is_end(message: object) -> bool:
+def is_end(message: object) -> bool:
+    """Whether a consumed message is none, but says that there are no more for now."""
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF
 
@@ -161,8 +163,8 @@ def _checked(message: object) -> tuple[int, bytes | None]:
     return message.offset(), message.value()
 
 
-def _position(consumer: Consumer) -> int:
-    return consumer.position([TopicPartition(CHANGE_TOPIC, 0)])[0].offset
+def _position(reader: Consumer) -> int:
+    return reader.position([TopicPartition(CHANGE_TOPIC, 0)])[0].offset
 
 
 def _silent(settings: Settings, first: int, end: int) -> StreamError:

@@ -142,6 +142,19 @@ def stop(settings: Settings, password_reference: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
+def pause(settings: Settings) -> None:
+    """Have the connector write nothing until `resume`; its task ends a moment after this returns.
+
+    Raises ServiceError when Connect does not answer or has no such connector.
+    """
+    _send(settings, "PUT", "pause")
+
+
+def resume(settings: Settings) -> None:
+    """Have a connector go on that was paused or stopped. Returns and raises as `pause`."""
+    _send(settings, "PUT", "resume")
+
+
 def remove(settings: Settings) -> None:
     """Delete a connector that stands still, and how far it came. Raises ServiceError."""
     if _get(settings, "config") is None:

@@ -103,7 +103,7 @@ class Beats:
         )
         lag_seconds = 0.0 if caught_up else None
         if not caught_up and committed_us:
-            lag_seconds = max(0.0, now.timestamp() - committed_us / 1e6)
+            lag_seconds = _age_seconds(now, committed_us)
         known = clock.lsn is not None and frontier is not None
         return {
             "end_offset": clock.end_offset,

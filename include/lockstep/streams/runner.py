@@ -47,7 +47,6 @@ QUIET_COMMIT_SECONDS = 5.0
 """A frontier that moves without orders is committed this often."""
 RELEASED_TOGETHER_MAX = 20_000
 """Changes of transactions that are written in one commit, unless one alone has more."""
-
 SHARE_SECONDS = 0.25
 """A micro-batch of one mode takes that much of two cores; five without pauses only queue up."""
 
