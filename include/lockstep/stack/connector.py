@@ -36,6 +36,9 @@ TEMPLATE = PROJECT_DIR / "include" / "connectors" / f"{contracts.CONNECTOR}.json
 PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
 REST_SECONDS_MAX = 30.0  # Connect answers a registration after validating it against the database
 RUNNING_SECONDS_MAX = 60.0
+UNASSIGNED_SECONDS_MAX = 15.0
+"""A rebalance takes less. After a crash of Kafka a worker may write its states in the wrong order
+and leave UNASSIGNED as the last of a connector that runs; started again, it writes them anew."""
 SNAPSHOT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.2
 NOT_FOUND, CONFLICT = 404, 409
@@ -219,9 +222,13 @@ def _states(settings: Settings) -> set[str]:
 
 
 def _wait_until_running(settings: Settings) -> None:
+    restart_at = time.monotonic() + UNASSIGNED_SECONDS_MAX
     deadline = time.monotonic() + RUNNING_SECONDS_MAX
     while (problem := _not_running(settings)) is not None:
         states = _states(settings)
+        if "UNASSIGNED" in states and time.monotonic() > restart_at:
+            _send(settings, "POST", "restart?includeTasks=true&onlyFailed=false")
+            restart_at = deadline
         if STOPPED in states:
             raise ServiceError(f"{problem} A reset was broken off: `lockstep capture reset` again")
         if "FAILED" in states or time.monotonic() > deadline:

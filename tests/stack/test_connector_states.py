@@ -1,0 +1,53 @@
+"""What is done about the states that Kafka Connect tells of the connector."""
+
+import pytest
+from lockstep.errors import ServiceError
+from lockstep.settings import Settings
+from lockstep.stack import connector
+
+
+class Worker:
+    """Tells these states of the connector and its task; a restart makes both run."""
+
+    def __init__(self, *states: str) -> None:
+        self.states = list(states)
+        self.restarts: list[str] = []
+
+    def get(self, _settings: Settings, what: str) -> dict:
+        assert what == "status"
+        first, *tasks = [{"state": state} for state in self.states]
+        return {"connector": first, "tasks": tasks}
+
+    def send(self, _settings: Settings, method: str, what: str) -> None:
+        self.restarts.append(f"{method} {what}")
+        self.states = ["RUNNING", "RUNNING"]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Worker:
+    worker = Worker(*request.param)
+    monkeypatch.setattr(connector, "_get", worker.get)
+    monkeypatch.setattr(connector, "_send", worker.send)
+    monkeypatch.setattr(connector, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(connector, "UNASSIGNED_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(connector, "RUNNING_SECONDS_MAX", 0.1)
+    return worker
+
+
+@pytest.mark.parametrize("told", [("UNASSIGNED", "RUNNING")], indirect=True)
+def test_a_state_that_stays_unassigned_is_written_anew_by_one_restart(told: Worker) -> None:
+    connector._wait_until_running(Settings())
+    assert told.restarts == ["POST restart?includeTasks=true&onlyFailed=false"]
+
+
+@pytest.mark.parametrize("told", [("RUNNING", "RUNNING")], indirect=True)
+def test_one_that_runs_is_left_alone(told: Worker) -> None:
+    connector._wait_until_running(Settings())
+    assert told.restarts == []
+
+
+@pytest.mark.parametrize("told", [("RUNNING", "FAILED"), ("RUNNING",)], indirect=True)
+def test_one_that_does_not_come_to_run_is_said(told: Worker) -> None:
+    with pytest.raises(ServiceError, match="lockstep logs connect"):
+        connector._wait_until_running(Settings())
+    assert told.restarts == []
