@@ -59,5 +59,12 @@ def rows_of(settings: Settings) -> list[dict]:
     return run_query(query, {"enriched": table}).read_all().to_pylist()
 
 
+def origins_of(settings: Settings) -> dict[int, dict]:
+    """What each order's row says of the row of `orders` that it was made of."""
+    table = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+    rows = run_query("SELECT order_id, origin FROM enriched", {"enriched": table}).read_all()
+    return dict(zip(rows["order_id"].to_pylist(), rows["origin"].to_pylist(), strict=True))
+
+
 def version_of(settings: Settings) -> int:
     return open_table(settings.table_uri(ORDERS_ENRICHED_BATCH)).version()

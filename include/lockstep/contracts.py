@@ -62,8 +62,14 @@ ORDERS_ENRICHED_BATCH_COLUMNS = {
     "run_id": "string",
     "cut_snapshot": "string",
     "cut_lsn": "bigint",
+    "origin": "struct<table_assignment_id:bigint,pizza_ids:array<int>,"
+    "tx_id:bigint,committed_at:timestamp>",
 }
-"""Name and Delta type of each column. Times are UTC."""
+"""Name and Delta type of each column. Times are UTC.
+
+origin is the row of `orders` that the order was made of: what it refers to, the transaction (64
+bits) that wrote it, and when that committed (null when the database does not track that).
+"""
 ORDERS_ENRICHED_BATCH_PARTITIONS = ("order_date", "order_hour")
 """The UTC day of order_time, and its hour in it: an hourly window is one partition."""
 

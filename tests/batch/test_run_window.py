@@ -17,7 +17,16 @@ from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
 from lockstep.sources.window_slices import slice_window
 from pyspark.sql import SparkSession
 
-from tests.hourly_table import DAYS, EXPECTED, TOTALS, Found, found, rows_of, version_of
+from tests.hourly_table import (
+    DAYS,
+    EXPECTED,
+    TOTALS,
+    Found,
+    found,
+    origins_of,
+    rows_of,
+    version_of,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
@@ -38,6 +47,28 @@ def test_both_read_modes_give_the_same_rows(spark: SparkSession, pizzeria: Setti
     run_window(spark, pizzeria, DAYS, ReadMode.TABLES)
     assert from_view == rows_of(pizzeria)
     assert len(from_view) == EXPECTED.orders
+
+
+@pytest.mark.parametrize("mode", ReadMode)
+def test_a_row_knows_the_row_that_it_was_made_of(
+    spark: SparkSession, pizzeria: Settings, mode: ReadMode
+) -> None:
+    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+        told = shop.execute(
+            "UPDATE orders SET pizzas = '{2,1,2}' WHERE id = 1 "
+            "RETURNING table_assignment_id, pizzas, pg_current_xact_id()::text::bigint"
+        ).fetchone()
+        shop.commit()
+        (committed,) = shop.execute("SELECT clock_timestamp()").fetchone()
+    run_window(spark, pizzeria, DAYS, mode)
+    origins = origins_of(pizzeria)
+    origin = origins[1]
+    assert (origin["table_assignment_id"], origin["pizza_ids"], origin["tx_id"]) == told
+    assert abs(origin["committed_at"] - committed) < timedelta(seconds=5)
+    assert all(order["tx_id"] < told[2] for id_, order in origins.items() if id_ != 1)
+    with psycopg.connect(**pizzeria.connection(Role.OWNER)) as owner:
+        ids = dict(owner.execute("SELECT id, table_assignment_id FROM orders").fetchall())
+    assert {id_: order["table_assignment_id"] for id_, order in origins.items()} == ids
 
 
 @pytest.mark.parametrize("mode", ReadMode)

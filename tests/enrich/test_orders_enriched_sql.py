@@ -31,10 +31,12 @@ SNAPSHOT: dict[str, list[tuple[Any, ...]]] = {
 def relations(
     spark: SparkSession, rows: dict[str, list[tuple[Any, ...]]], extra: str = ""
 ) -> dict[str, DataFrame]:
-    return {
+    bound = {
         table: spark.createDataFrame(rows[table], schema + extra)
         for table, schema in SCHEMAS.items()
     }
+    bound["orders"] = bound["orders"].selectExpr("*", "concat('row ', id) AS origin")
+    return bound
 
 
 def enriched_snapshot(spark: SparkSession, **changed: list[tuple[Any, ...]]) -> list[Any]:
@@ -46,6 +48,7 @@ def enriched_snapshot(spark: SparkSession, **changed: list[tuple[Any, ...]]) -> 
 def test_an_order_gets_its_names_and_prices(spark: SparkSession) -> None:
     (order,) = enriched_snapshot(spark)
     assert (order.order_id, order.client_name, order.table_name) == (1, "Ada", "Table 3")
+    assert order.origin == "row 1"
     assert order.pizzas[1].asDict() == {"pizza": "Marinara", "price": Decimal("7.25")}
 
 

@@ -27,6 +27,14 @@ SCHEMA = pa.schema(
         "run_id": pa.string(),
         "cut_snapshot": pa.string(),
         "cut_lsn": pa.int64(),
+        "origin": pa.struct(
+            {
+                "table_assignment_id": pa.int64(),
+                "pizza_ids": pa.list_(pa.int32()),
+                "tx_id": pa.int64(),
+                "committed_at": pa.timestamp("us", "UTC"),
+            }
+        ),
     }
 )
 DAY = datetime(2015, 1, 1, tzinfo=UTC)

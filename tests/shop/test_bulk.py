@@ -48,7 +48,8 @@ def test_same_seed_makes_the_same_rows_and_another_seed_others(
         fill(shop, 1_000, hours=2, seed=seed)
         digests.append(
             owner.execute(
-                "SELECT md5(string_agg(o::text, '|' ORDER BY order_id)) FROM order_enriched_in o"
+                "SELECT md5(string_agg((to_jsonb(o) - 'row_xid')::text, '|' ORDER BY order_id)) "
+                "FROM order_enriched_in o"
             ).fetchone()
         )
     assert digests[0] == digests[1] != digests[2]

@@ -164,7 +164,10 @@ def touch(connection: psycopg.Connection, order_id: int) -> datetime:
 @pytest.mark.services
 class TestOnTheDatabase:
     def test_rows_are_those_of_the_view(self, look_up: Callable, shop: psycopg.Connection) -> None:
-        query = "SELECT * FROM order_enriched_in ORDER BY order_id"
+        query = (
+            "SELECT order_id, order_time, client_name, table_name, pizzas FROM order_enriched_in "
+            "ORDER BY order_id"
+        )
         view = {row[0]: row[1:] for row in shop.execute(query)}
         found = look_up(*view)
         assert len(found) > order_lookup.ORDERS_OF_A_TASK / 10

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lockstep.cdc.cuts import Cut
-from lockstep.contracts import CLIENTS, PIZZAS, TABLE_ASSIGNMENT, TABLES
+from lockstep.cdc.cuts import Cut, DatabaseSnapshot
+from lockstep.contracts import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 from lockstep.enrich.orders import PIZZAS_TYPE, enrich_orders, valid_always
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 BROADCAST_ROWS_MAX = 200_000
 """Rows a look-up side may have to be sent whole to every task: some 20 MB of names at the most."""
@@ -18,7 +18,14 @@ def from_view(view_rows: "DataFrame") -> "DataFrame":
     """Rows of the view, their JSON text parsed into the array of pizzas."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    return view_rows.withColumn("pizzas", F.from_json("pizzas", PIZZAS_TYPE))
+    return view_rows.select(
+        "order_id",
+        "order_time",
+        "client_name",
+        "table_name",
+        F.from_json("pizzas", PIZZAS_TYPE).alias("pizzas"),
+        _origin("pizza_ids"),
+    )
 
 
 def from_tables(
@@ -36,12 +43,28 @@ def from_tables(
         name: valid_always(rows.hint("broadcast" if name in small else "shuffle_hash"))
         for name, rows in tables.items()
     }
+    relations[ORDERS] = relations[ORDERS].withColumn("origin", _origin("pizzas"))
     return enrich_orders(spark, relations)
 
 
-def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
-    """The columns of the hourly table, in their order, with the partition date and the cut."""
+def _origin(pizza_ids: str) -> "Column":
+    """What the rows say of the row of `orders`; its transaction's number has 32 bits yet."""
     from pyspark.sql import functions as F  # noqa: N812
+
+    return F.struct(
+        "table_assignment_id", F.col(pizza_ids).alias("pizza_ids"), "row_xid", "row_committed_at"
+    ).alias("origin")
+
+
+def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
+    """The columns of the hourly table, in their order, with the partition date and the cut.
+
+    A row's transaction is one of the 2^32 before the snapshot's next one (xmax), which gives its
+    number the upper half.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    xmax = F.lit(DatabaseSnapshot.parse(cut.snapshot).xmax)
 
     return enriched.select(
         "order_id",
@@ -54,4 +77,10 @@ def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
         F.lit(cut.run_id).alias("run_id"),
         F.lit(cut.snapshot).alias("cut_snapshot"),
         F.lit(cut.marker_lsn).cast("bigint").alias("cut_lsn"),
+        F.struct(
+            F.col("origin.table_assignment_id").cast("bigint").alias("table_assignment_id"),
+            F.col("origin.pizza_ids").cast("array<int>").alias("pizza_ids"),
+            (xmax - F.pmod(xmax - F.col("origin.row_xid"), F.lit(2**32))).alias("tx_id"),
+            F.col("origin.row_committed_at").alias("committed_at"),
+        ).alias("origin"),
     )

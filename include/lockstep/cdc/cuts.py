@@ -40,6 +40,28 @@ class Cut:
 
 
 @dataclass(frozen=True)
+class DatabaseSnapshot:
+    """Which transactions a snapshot sees: those below xmax, but for the ones in progress.
+
+    All are 64-bit ids. The manual: "Transaction ID and Snapshot Information Functions".
+    """
+
+    xmin: int
+    xmax: int
+    in_progress: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> "DatabaseSnapshot":
+        """Read `xmin:xmax:xip,…`. Raises ValueError when the text is none of these."""
+        xmin, xmax, in_progress = text.split(":")
+        return cls(int(xmin), int(xmax), frozenset(map(int, filter(None, in_progress.split(",")))))
+
+    def sees(self, tx_id: int) -> bool:
+        """Whether what the transaction did is part of the snapshot."""
+        return tx_id < self.xmax and tx_id not in self.in_progress
+
+
+@dataclass(frozen=True)
 class ExportedSnapshot:
     """A snapshot other sessions can import, for as long as its transaction stays open."""
 

@@ -34,8 +34,9 @@ def enrich_orders(spark: "SparkSession", relations: Mapping[str, "DataFrame"]) -
     relations: the five tables of contracts.ENRICHMENT_TABLES by name, each with valid_from and
         valid_to (bigint commit LSNs, half-open). They are bound as temporary views of `spark`,
         so concurrent callers need sessions of their own.
+        `orders` has an origin, too, of any type, which passes through.
     Returns order_id, valid_from, order_time, client_name, table_name, pizzas
-    (array<struct<pizza string, price decimal(10,2)>>), in no particular order.
+    (array<struct<pizza string, price decimal(10,2)>>) and origin, in no particular order.
     """
     for table in ENRICHMENT_TABLES:
         relations[table].createOrReplaceTempView(table)

@@ -6,12 +6,13 @@ from pathlib import Path
 from lockstep import contracts
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import CheckStatus, Window
-from lockstep.quality import data_docs, frames, gx_store, runs
+from lockstep.quality import data_docs, frames, gx_store
 from lockstep.quality.gx_store import Suite
 from lockstep.quality.report import QualityReport, worst
 from lockstep.quality.suite import COLUMN_CHECKS, ROW_CHECKS
 from lockstep.settings import Settings
 from lockstep.sources import delta
+from lockstep.sources.hourly_runs import run_of
 
 _TABLE = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
 COLUMN_SUITE = Suite(f"{_TABLE}_columns", COLUMN_CHECKS, "columns")
@@ -33,7 +34,7 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
     started = time.monotonic()
     # Step 1: one version of the table, so that rows and metadata belong together.
     table = delta.open_table(settings.table_uri(contracts.ORDERS_ENRICHED_BATCH))
-    run = runs.run_of(table, window)
+    run = run_of(table, window)
     with gx_store.opened(quality_folder(settings)) as store:
         # Step 2: the schema before the rows; rows of another shape cannot be read as declared.
         recording = store.record(window)

@@ -1,4 +1,4 @@
-"""Which run wrote a window: found in the commit metadata of the hourly table.
+"""Which hourly run wrote a window: found in the commit metadata of the hourly table.
 
 Each hourly run is one commit whose userMetadata says which window it replaced and how many orders
 the database counted there at its cut. Other commits (maintenance, somebody's hand) are passed over.

@@ -55,6 +55,7 @@ ORDERS_RELATION = pa.schema(
         ("pizzas", pa.list_(pa.int64())),
         ("valid_from", pa.int64()),
         ("valid_to", pa.int64()),
+        ("origin", pa.null()),
     ]
 )
 
@@ -253,6 +254,7 @@ def _orders_relation(changes: Sequence[OrderChange]) -> pa.Table:
             [c.row.pizzas for c in changes],
             [c.commit_lsn for c in changes],
             [FOREVER] * len(changes),
+            [None] * len(changes),
         ],
         schema=ORDERS_RELATION,
     )

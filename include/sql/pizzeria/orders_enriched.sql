@@ -6,7 +6,7 @@
 -- histories; the hourly run binds one snapshot, valid always, and the conditions fold away.
 --
 -- Nothing is dropped: what an order names and nobody knows stays, as nulls. Pizzas keep the order's
--- own sequence and repetitions.
+-- own sequence and repetitions. orders.origin passes through: the row that the order was made of.
 WITH seated AS (
     SELECT
         orders.id AS order_id,
@@ -14,7 +14,8 @@ WITH seated AS (
         orders.order_time,
         clients.name AS client_name,
         tables.name AS table_name,
-        orders.pizzas
+        orders.pizzas,
+        orders.origin
     FROM orders
     LEFT JOIN table_assignment
         ON
@@ -40,6 +41,7 @@ listed AS (
         seated.order_time,
         seated.client_name,
         seated.table_name,
+        seated.origin,
         place,
         pizza_id
     FROM seated
@@ -59,7 +61,8 @@ SELECT
             ) FILTER (WHERE listed.place IS NOT NULL)
         ),
         item -> NAMED_STRUCT('pizza', item.pizza, 'price', item.price)
-    ) AS pizzas
+    ) AS pizzas,
+    ANY_VALUE(listed.origin) AS origin
 FROM listed
 LEFT JOIN pizzas
     ON
