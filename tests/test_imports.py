@@ -35,6 +35,8 @@ ALLOWED = {
     "batch": FOUNDATION | {"jars", "cdc", "enrich", "sinks", "sources", "spark"},
     "quality": FOUNDATION | {"cdc", "sources"},
     "shop": FOUNDATION | {"cdc", "sources"},
+    "ledger": FOUNDATION | {"sinks", "sources"},
+    "parity": FOUNDATION | {"cdc", "jars", "ledger", "sinks", "sources", "spark"},
     "stack": FOUNDATION | {"jars"},
     "supervise": FOUNDATION | {"stack"},
     "observe": FOUNDATION | {"sinks", "sources", "supervise"},
@@ -46,21 +48,31 @@ ALLOWED = {
     "demo": FOUNDATION | {"airflow_ops", "shop", "sources", "stack"},
     "cli": FOUNDATION
     | {
-        *("batch", "bench", "demo", "jars", "observe", "quality", "shop", "soak", "sources"),
-        *("stack", "streams", "supervise"),
+        *("batch", "bench", "demo", "jars", "ledger", "observe", "parity", "quality", "shop"),
+        *("soak", "sources", "stack", "streams", "supervise"),
     },
     "airflow_ops": FOUNDATION | {"jars", "quality", "spark", "stack", "supervise"},
     "airflow_ui": FOUNDATION | {"quality"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
-    "jobs": FOUNDATION | {"batch", "quality", "spark", "streams"},
+    "jobs": FOUNDATION | {"batch", "parity", "quality", "spark", "streams"},
 }
 """Room: the rooms it may import. A new room is declared here, where its place can be seen."""
 
 ONLY_IN = {
     "airflow": {"airflow_ops", "airflow_ui", "dags", "plugins"},
     "great_expectations": {"quality"},
-    "pyspark": {"spark", "enrich", "sources", "sinks", "streams", "batch", "quality", "bench"},
+    "pyspark": {
+        "spark",
+        "enrich",
+        "sources",
+        "sinks",
+        "streams",
+        "batch",
+        "parity",
+        "quality",
+        "bench",
+    },
     "delta": {"spark", "sinks"},
     "confluent_kafka": {"sources", "stack", "bench", "soak"},
 }

@@ -148,12 +148,16 @@ QUARANTINED_COLUMNS = {
     "decided_at": "timestamp",
 }
 STREAM_METRICS = f"{PIPELINE}/stream_metrics"
+PARITY_LEDGER = f"{PIPELINE}/parity_ledger"
+PARITY_DIFFERENCES = f"{PIPELINE}/parity_differences"
 LAKEHOUSE_TABLES = (
     ORDERS_ENRICHED_BATCH,
     *(change_log_table(mode) for mode in StreamMode),
     DIMENSION_CHANGES,
     QUARANTINED_RECORDS,
     STREAM_METRICS,
+    PARITY_LEDGER,
+    PARITY_DIFFERENCES,
 )
 """Every table by name, for a lakehouse whose folders cannot be listed (an object store)."""
 
@@ -182,6 +186,31 @@ class CheckStatus(StrEnum):
     PASS = "pass"  # noqa: S105
     WARN = "warn"
     FAIL = "fail"
+
+
+class Verdict(StrEnum):
+    """What a comparison of an hourly window with a stream came to.
+
+    waiting: the stream has not passed the window's cut. not_covered: what the window holds was
+    there before the stream began.
+    """
+
+    PASS = "pass"  # noqa: S105
+    FAIL = "fail"
+    WAITING = "waiting"
+    NOT_COVERED = "not_covered"
+
+
+class DifferenceClass(StrEnum):
+    """Why an order differs, in the order in which the classes are tried: exactly one applies."""
+
+    DUPLICATE_IN_STREAM = "duplicate_in_stream"
+    MISSING_IN_STREAM = "missing_in_stream"
+    MISSING_IN_BATCH = "missing_in_batch"
+    LOOKUP_RACE = "lookup_race"
+    DIMENSION_DRIFT = "dimension_drift"
+    VALUE_MISMATCH = "value_mismatch"
+    CHANGED_AFTER_CUT = "changed_after_cut"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,19 @@ modules print on success is theirs. Heavy imports (Spark, Airflow) stay inside t
 
 import typer
 
-from lockstep.cli import airflow, batch, bench, capture, demo, orders, soak, sql, stack, stream
+from lockstep.cli import (
+    airflow,
+    batch,
+    bench,
+    capture,
+    demo,
+    orders,
+    parity,
+    soak,
+    sql,
+    stack,
+    stream,
+)
 from lockstep.errors import exit_on_error
 
 app = typer.Typer(
@@ -19,6 +31,9 @@ stack.register(app)
 app.add_typer(orders.app, name="orders", help="Load, replay and generate the pizzeria's orders.")
 app.add_typer(batch.app, name="batch", help="The hourly enrichment, by hand.")
 app.add_typer(stream.app, name="stream", help="The streams: start, stop, look at them.")
+app.add_typer(
+    parity.app, name="parity", help="Compare batch and streams; how far they are verified."
+)
 app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
 app.add_typer(soak.app, name="soak", help="The long checks: crashes, seeds, an hour.")
 app.add_typer(bench.app, name="bench", help="Benchmarks, each beside its peer.")

@@ -6,6 +6,7 @@ connector writes in transactions of Kafka's.
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from confluent_kafka import (
@@ -97,6 +98,49 @@ def first_offset(settings: Settings) -> int:
 def end_offset(settings: Settings) -> int:
     """The offset after the topic's last record. Raises StreamError when there is no answer."""
     return _bounds(settings)[1]
+
+
+def began_at(settings: Settings) -> datetime | None:
+    """When the topic's first record was written, by the broker; None when it has none.
+
+    The connector makes its slot before it writes anything, so that what was committed later is in
+    the topic as changes. Raises StreamError when the broker does not answer.
+    """
+    reader = consumer(settings)
+    try:
+        reader.assign([TopicPartition(CHANGE_TOPIC, 0, OFFSET_BEGINNING)])
+        deadline = time.monotonic() + BROKER_SECONDS_MAX
+        while time.monotonic() < deadline:
+            message = reader.poll(0.5)
+            if message is None:
+                continue
+            if is_end(message):
+                return None
+            _checked(message)
+            return datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
+    except KafkaException as error:
+        raise StreamError(f"{CHANGE_TOPIC} cannot be read: {error}") from error
+    finally:
+        reader.close()
+    raise StreamError(
+        f"Kafka at {settings.kafka_bootstrap} does not say when {CHANGE_TOPIC} began; see "
+        "`lockstep status`"
+    )
+
+
+def offset_at(settings: Settings, moment: datetime) -> int:
+    """The offset of the first record written at that moment or later; the end if there is none."""
+    reader = consumer(settings)
+    try:
+        at_ms = round(moment.timestamp() * 1000)
+        (found,) = reader.offsets_for_times(
+            [TopicPartition(CHANGE_TOPIC, 0, at_ms)], timeout=BROKER_SECONDS_MAX
+        )
+    except KafkaException as error:
+        raise StreamError(f"{CHANGE_TOPIC} cannot be read: {error}") from error
+    finally:
+        reader.close()
+    return found.offset if found.offset >= 0 else end_offset(settings)
 
 
 def _bounds(settings: Settings) -> tuple[int, int]:

@@ -1,0 +1,123 @@
+"""The ledger's two Delta tables: a line for each comparison, and the orders that differed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random
+
+from lockstep.contracts import (
+    PARITY_DIFFERENCES,
+    PARITY_LEDGER,
+    DifferenceClass,
+    StreamMode,
+    Verdict,
+    Window,
+)
+from lockstep.errors import LakehouseError, WriterBusyError
+from lockstep.ledger.entries import (
+    DIFFERENCES_COLUMNS,
+    LEDGER_COLUMNS,
+    Comparison,
+    Difference,
+)
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import arrow_schema
+from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.delta import open_table, run_query
+
+WRITER_SECONDS_MAX = 60.0
+"""A line is written in a moment; so long is waited for another's."""
+
+
+def append(settings: Settings, line: Comparison, differences: Sequence[Difference]) -> None:
+    """Add a line and its differences, which nobody sees before the line. Nothing is rewritten.
+
+    Raises LakehouseError when a table cannot be written.
+    """
+    if differences:
+        rows = [_difference_row(line, difference) for difference in differences]
+        _append(settings, PARITY_DIFFERENCES, DIFFERENCES_COLUMNS, rows)
+    _append(settings, PARITY_LEDGER, LEDGER_COLUMNS, [_line_row(line)])
+
+
+def lines(settings: Settings, mode: StreamMode | None = None) -> list[Comparison]:
+    """All lines, of one mode or of all, the oldest first; none before the first comparison."""
+    where = "" if mode is None else f"WHERE mode = '{mode}'"
+    query = f"SELECT * FROM ledger {where} ORDER BY checked_at"  # noqa: S608
+    return [_line_of(row) for row in _rows(settings, PARITY_LEDGER, query)]
+
+
+def differences(settings: Settings, check_id: str) -> list[Difference]:
+    """What one comparison found, by class and order."""
+    of_check = check_id.replace("'", "''")  # DataFusion has no bound values here
+    query = f"SELECT * FROM ledger WHERE check_id = '{of_check}' ORDER BY class, order_id"  # noqa: S608
+    return [
+        Difference(
+            kind=DifferenceClass(row["class"]),
+            **{f.name: row[f.name] for f in fields(Difference) if f.name != "kind"},
+        )
+        for row in _rows(settings, PARITY_DIFFERENCES, query)
+    ]
+
+
+def _rows(settings: Settings, table: str, query: str) -> list[dict]:
+    uri = settings.table_uri(table)
+    if not DeltaTable.is_deltatable(uri):
+        return []
+    return run_query(query, {"ledger": open_table(uri)}).read_all().to_pylist()
+
+
+def _append(settings: Settings, table: str, columns: Mapping[str, str], rows: list[dict]) -> None:
+    content = pa.Table.from_pylist(rows, arrow_schema(columns))
+    uri = settings.table_uri(table)
+
+    @retry(
+        retry=retry_if_exception_type(WriterBusyError),
+        stop=stop_after_delay(WRITER_SECONDS_MAX),
+        wait=wait_random(0.05, 0.5),
+        reraise=True,
+    )
+    def write() -> None:
+        with sole_writer(settings, table):
+            write_deltalake(uri, content, mode="append", configuration=_APPEND_ONLY)
+
+    try:
+        write()
+    except (DeltaError, OSError) as error:
+        raise LakehouseError(f"the ledger {uri} cannot be written: {error}") from error
+
+
+_APPEND_ONLY = {"delta.appendOnly": "true"}
+
+
+def _line_row(line: Comparison) -> dict:
+    row = {f.name: getattr(line, f.name) for f in fields(Comparison)}
+    window, counts = row.pop("window"), row.pop("counts")
+    return {
+        **row,
+        "window_start": window.start,
+        "window_end": window.end,
+        "mode": str(line.mode),
+        "verdict": str(line.verdict),
+        **{str(kind): counts.get(kind, 0) for kind in DifferenceClass},
+    }
+
+
+def _line_of(row: dict) -> Comparison:
+    counts = {kind: row.pop(kind) for kind in DifferenceClass}
+    window = Window(row.pop("window_start"), row.pop("window_end"))
+    row["mode"], row["verdict"] = StreamMode(row["mode"]), Verdict(row["verdict"])
+    return Comparison(window=window, counts={k: n for k, n in counts.items() if n}, **row)
+
+
+def _difference_row(line: Comparison, difference: Difference) -> dict:
+    return {
+        "check_id": line.check_id,
+        "window_start": line.window.start,
+        "mode": str(line.mode),
+        "class": str(difference.kind),
+        **{f.name: getattr(difference, f.name) for f in fields(Difference) if f.name != "kind"},
+    }

@@ -1,0 +1,42 @@
+"""How far each mode is verified, for the terminal."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.table import Table
+
+from lockstep.contracts import StreamMode
+from lockstep.ledger.entries import Comparison, newest_of_each_window, verified
+
+NEWEST = 24
+_SIGNS = {
+    "pass": "[green]✓[/]",
+    "fail": "[red]✗[/]",
+    "waiting": "[yellow]…[/]",
+    "not_covered": "[dim]·[/]",
+}
+
+
+def status_table(lines: Sequence[Comparison]) -> Table:
+    """A row for each mode that was ever compared; the newest windows on the right."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("mode", "verified since", "verified through", "windows", "newest"):
+        table.add_column(title, justify="right" if title == "windows" else "left")
+    for mode in StreamMode:
+        mine = [line for line in lines if line.mode is mode]
+        if not mine:
+            continue
+        windows = newest_of_each_window(mine)
+        reach = verified(mine)
+        table.add_row(
+            mode,
+            _time(reach and reach.since),
+            _time(reach and reach.through),
+            f"{len(windows):,}",
+            "".join(_SIGNS[line.verdict] for line in windows[-NEWEST:]),
+        )
+    return table
+
+
+def _time(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}Z"

@@ -1,0 +1,82 @@
+"""Compares a window with one mode, from the readiness of both sides to the ledger's line."""
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep.ledger import book
+from lockstep.ledger.entries import Comparison, Difference
+from lockstep.parity import comparison, evidence
+from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.parity.readiness import readiness
+from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Check:
+    """The ledger's line and the differences that it stands for."""
+
+    line: Comparison
+    differences: Sequence[Difference]
+
+
+def check_window(
+    spark: "SparkSession", settings: Settings, window: Window, mode: StreamMode
+) -> Check:
+    """Compare the window's orders in the hourly table with the mode's, at the run's cut.
+
+    Adds a line to the ledger, whatever the verdict, with the differing orders. It reads one version
+    of each table, so that orders may keep coming. Raises as `readiness` does, and LakehouseError
+    when the ledger cannot be written.
+    """
+    started = time.monotonic()
+    policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
+    ready = readiness(settings, window, mode)
+    verdict, reason = ready.verdict, ready.reason
+    compared = comparison.Compared(0, {}, 0, [])
+    if verdict is None:
+        wrong = comparison.schema_differences(spark, settings, mode, ready)
+        if wrong:
+            verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
+    if verdict is None:
+        compared = comparison.compare(spark, settings, window, mode, ready)
+        verdict = policy.verdict(mode, compared.counts)
+        reason = _reason(policy.failing(mode, compared.counts))
+        if compared.before_capture and verdict is Verdict.PASS:
+            verdict = Verdict.NOT_COVERED
+            reason = (
+                f"{compared.before_capture:,} of its orders were there before change capture "
+                f"began, and were never published to {mode} since"
+            )
+    line = Comparison(
+        check_id=str(uuid.uuid4()),
+        window=window,
+        mode=mode,
+        verdict=verdict,
+        reason=reason,
+        run_id=ready.run.cut.run_id,
+        cut_snapshot=ready.run.cut.snapshot,
+        cut_lsn=ready.run.cut.marker_lsn,
+        batch_version=ready.batch_version,
+        stream_version=ready.stream_version,
+        stream_frontier=ready.frontier,
+        orders_compared=compared.orders,
+        counts=compared.counts,
+        definition=comparison.definition(),
+        checked_at=datetime.now(UTC),
+        seconds=time.monotonic() - started,
+    )
+    differences = evidence.differences(settings, compared.differing)
+    book.append(settings, line, differences)
+    return Check(line, differences)
+
+
+def _reason(failing: dict[DifferenceClass, int]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in failing.items())

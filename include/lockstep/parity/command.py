@@ -1,0 +1,55 @@
+"""The comparison as a command: what `lockstep parity check` and the spark-submit job both do."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+
+from lockstep import jars
+from lockstep.contracts import StreamMode, Verdict, Window
+from lockstep.errors import LakehouseError
+from lockstep.parity.check import Check, check_window
+from lockstep.parity.readiness import modes_with_tables, readiness
+from lockstep.parity.report import print_checks
+from lockstep.settings import Settings
+from lockstep.spark import spark_session
+
+EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.NOT_COVERED: 2, Verdict.WAITING: 3}
+_WORST_FIRST = (Verdict.FAIL, Verdict.NOT_COVERED, Verdict.WAITING, Verdict.PASS)
+
+
+def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = False) -> int:
+    """Compare the window [start, end), ISO 8601, with the modes (none: all that ever ran).
+
+    Prints what was found; returns the exit code of the worst verdict: 0 pass, 1 fail, 2 could not
+    be compared, 3 waiting. Raises LockstepError; a bad window before anything is started.
+    """
+    window = Window.parse(start, end)
+    settings = Settings.load()
+    jars.classpath(settings, "spark")
+    modes = modes or modes_with_tables(settings)
+    if not modes:
+        raise LakehouseError("no stream ever ran here: `lockstep stream start all` starts them")
+    for mode in modes:
+        readiness(settings, window, mode)  # what is not there at all is said before Spark starts
+    spark = spark_session(settings, f"lockstep parity {window}")
+    try:
+        checks = [check_window(spark, settings, window, mode) for mode in modes]
+    finally:
+        spark.stop()
+    if as_json:
+        print_json(checks)
+    else:
+        print_checks(Console(highlight=False), checks)
+    return EXIT_CODES[worst([one.line.verdict for one in checks])]
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict that decides over all of them."""
+    return next(verdict for verdict in _WORST_FIRST if verdict in verdicts)
+
+
+def print_json(checks: Sequence[Check]) -> None:
+    """Each check as one JSON object with its line and its differences."""
+    Console(soft_wrap=True).print_json(json.dumps([asdict(one) for one in checks], default=str))

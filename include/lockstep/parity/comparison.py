@@ -1,0 +1,202 @@
+"""The comparison itself, in Spark: SQL over both tables at one version each.
+
+It shares no code with the modes it judges: what it knows of them is their tables.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from string import Template
+from typing import TYPE_CHECKING
+
+from lockstep.cdc.cuts import DatabaseSnapshot
+from lockstep.contracts import (
+    DIMENSION_CHANGES,
+    ORDERS_ENRICHED_BATCH,
+    PIPELINE,
+    DifferenceClass,
+    StreamMode,
+    Window,
+    change_log_table,
+)
+from lockstep.parity.policy import POLICY_FILE
+from lockstep.parity.readiness import Readiness
+from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.sinks.delta_window import inside
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+COMPARED_COLUMNS = ("order_id", "order_time", "client_name", "table_name", "pizzas")
+KEPT_OF_A_CLASS = 1_000
+"""Differing orders kept with their evidence, by class; all are counted."""
+_SQL = PROJECT_DIR / "include" / "sql" / PIPELINE / "parity"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the comparison of a window found.
+
+    orders: that either side has in the window.
+    counts: orders by class; classes without any are absent.
+    before_capture: of the missing ones, orders that were there before change capture began.
+    differing: rows of differences.sql with `changes` (the dimensions' changes that explain the
+        order), at most KEPT_OF_A_CLASS of each class, those before capture left out.
+    """
+
+    orders: int
+    counts: Mapping[DifferenceClass, int]
+    before_capture: int
+    differing: list[dict]
+
+
+def schema_differences(
+    spark: "SparkSession", settings: Settings, mode: StreamMode, ready: Readiness
+) -> list[str]:
+    """Where the compared columns of the two tables are absent or of different types."""
+    batch = dict(_at(spark, settings, ORDERS_ENRICHED_BATCH, ready.batch_version).dtypes)
+    stream = dict(_at(spark, settings, change_log_table(mode), ready.stream_version).dtypes)
+    return [
+        f"{name}: {batch.get(name, 'absent')} in the hourly table, "
+        f"{stream.get(name, 'absent')} in the stream's"
+        for name in COMPARED_COLUMNS
+        if batch.get(name) is None or batch.get(name) != stream.get(name)
+    ]
+
+
+def compare(
+    spark: "SparkSession", settings: Settings, window: Window, mode: StreamMode, ready: Readiness
+) -> Compared:
+    """Compare the window at the run's cut, which the stream has passed (`readiness`)."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812
+
+    parameters = _snapshot_parameters(ready.run.cut.snapshot)
+    _bind_both_sides(spark, settings, window, mode, ready)
+    met = Observation()
+    bounds = {"window_start": window.start.isoformat(), "window_end": window.end.isoformat()}
+    judged = spark.sql(_sql("differences", parameters | bounds))
+    judged = judged.observe(met, F.count_if(F.col("in_batch") | F.col("in_stream")).alias("orders"))
+    with _kept(judged.where("class IS NOT NULL")) as differing:
+        differing.count()
+        explained = _explained(spark, settings, differing, parameters)
+        with _kept(explained.withColumn("is_before_capture", _before(mode, ready))) as classed:
+            counts, before = _counted(classed)
+            rows = _first_of_each_class(classed.where("NOT is_before_capture"))
+    return Compared(met.get["orders"], counts, before, rows)
+
+
+@cache
+def definition() -> str:
+    """Identifies how windows are judged: it changes with the SQL and with the policy."""
+    digest = hashlib.sha256()
+    for path in (*sorted(_SQL.glob("*.sql")), POLICY_FILE):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _bind_both_sides(
+    spark: "SparkSession", settings: Settings, window: Window, mode: StreamMode, ready: Readiness
+) -> None:
+    """batch_rows, and stream_changes: all changes of the orders that either side has there.
+
+    An order's change may lie outside the window by its time only, so orders are found by time
+    first, and their changes by id; the ids' bounds let Delta skip most files of a long history.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    batch = _at(spark, settings, ORDERS_ENRICHED_BATCH, ready.batch_version)
+    batch = batch.where(inside(window)).select(*COMPARED_COLUMNS, "origin")
+    log = _at(spark, settings, change_log_table(mode), ready.stream_version)
+    in_window = (F.col("order_time") >= window.start) & (F.col("order_time") < window.end)
+    ids = batch.select("order_id").union(log.where(in_window).select("order_id"))
+    first, last = ids.agg(F.min("order_id"), F.max("order_id")).first()
+    near = F.col("order_id").between(first, last) if first is not None else F.lit(False)
+    changes = log.where(near).join(ids, "order_id", "left_semi")
+    batch.createOrReplaceTempView("batch_rows")
+    changes.createOrReplaceTempView("stream_changes")
+
+
+def _explained(
+    spark: "SparkSession",
+    settings: Settings,
+    differing: "DataFrame",
+    parameters: Mapping[str, str],
+) -> "DataFrame":
+    """The same rows; a value mismatch that the dimensions' changes explain is a drift."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    is_suspect = F.col("class") == DifferenceClass.VALUE_MISMATCH
+    suspects = differing.where(is_suspect)
+    suspects.createOrReplaceTempView("suspects")
+    history = spark.read.format("delta").load(settings.table_uri(DIMENSION_CHANGES))
+    history.createOrReplaceTempView(DIMENSION_CHANGES.rsplit("/", 1)[-1])
+    drifts = spark.sql(_sql("dimension_drift", parameters))
+    if suspects.isEmpty():
+        return differing.withColumn("changes", F.lit(None).cast(drifts.schema["changes"].dataType))
+    drift = F.lit(str(DifferenceClass.DIMENSION_DRIFT))
+    kind = F.when(F.col("changes").isNotNull(), drift).otherwise(F.col("class"))
+    return differing.join(drifts, "order_id", "left").withColumn("class", kind)
+
+
+def _before(mode: StreamMode, ready: Readiness) -> "Column":
+    """Of a mode that knows only what was published: what was there before capture began."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if mode not in (StreamMode.OUTBOX, StreamMode.MESSAGE):
+        return F.lit(False)
+    is_missing = F.col("class") == DifferenceClass.MISSING_IN_STREAM
+    return is_missing & (F.col("batch.origin.committed_at") < F.lit(ready.capture_began))
+
+
+def _counted(classed: "DataFrame") -> tuple[dict[DifferenceClass, int], int]:
+    counts: dict[DifferenceClass, int] = {}
+    before = 0
+    for row in classed.groupBy("class", "is_before_capture").count().collect():
+        if row["is_before_capture"]:
+            before += row["count"]
+        else:
+            counts[DifferenceClass(row["class"])] = row["count"]
+    return {kind: counts[kind] for kind in DifferenceClass if kind in counts}, before
+
+
+def _first_of_each_class(classed: "DataFrame") -> list[dict]:
+    from pyspark.sql import Window as Rows
+    from pyspark.sql import functions as F  # noqa: N812
+
+    place = F.row_number().over(Rows.partitionBy("class").orderBy("order_id"))
+    first = classed.withColumn("place", place).where(F.col("place") <= KEPT_OF_A_CLASS)
+    rows = first.drop("place", "is_before_capture").toArrow().to_pylist()
+    ranks = {str(kind): rank for rank, kind in enumerate(DifferenceClass)}
+    return sorted(rows, key=lambda row: (ranks[row["class"]], row["order_id"]))
+
+
+def _snapshot_parameters(snapshot: str) -> dict[str, str]:
+    seen = DatabaseSnapshot.parse(snapshot)
+    in_progress = ",".join(map(str, sorted(seen.in_progress)))
+    return {"xmin": str(seen.xmin), "xmax": str(seen.xmax), "in_progress": in_progress}
+
+
+def _sql(name: str, parameters: Mapping[str, str]) -> str:
+    """The query with its parameters, all of them numbers and times of ours.
+
+    Spark 4.1 binds no parameters when Delta's extension parses the query.
+    """
+    return Template((_SQL / f"{name}.sql").read_text(encoding="utf-8")).substitute(parameters)
+
+
+def _at(spark: "SparkSession", settings: Settings, table: str, version: int) -> "DataFrame":
+    reader = spark.read.format("delta").option("versionAsOf", version)
+    return reader.load(settings.table_uri(table))
+
+
+@contextmanager
+def _kept(rows: "DataFrame") -> "Iterator[DataFrame]":
+    """Computed once for the block, in memory or on the disk."""
+    rows.persist()
+    try:
+        yield rows
+    finally:
+        rows.unpersist()

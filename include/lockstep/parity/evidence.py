@@ -1,0 +1,85 @@
+"""What explains each differing order: both sides' values, and the change behind the difference."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from lockstep.contracts import DifferenceClass
+from lockstep.ledger.entries import Difference
+from lockstep.parity.lost_orders import where_lost
+from lockstep.settings import Settings
+
+VALUES = ("order_time", "client_name", "table_name", "pizzas")
+CHANGE = ("op", "tx_id", "commit_lsn", "committed_at")
+LOST_LOOKED_FOR = 20
+"""Missing orders that are searched in the change topic; each costs a second at the most."""
+
+
+def differences(settings: Settings, rows: Sequence[dict]) -> list[Difference]:
+    """The rows of a comparison, each with its evidence.
+
+    Only orders that the stream lacks are looked for elsewhere: in the change topic.
+    """
+    lost = [row for row in rows if row["class"] == DifferenceClass.MISSING_IN_STREAM]
+    found = where_lost(settings, [_origin(row) for row in lost[:LOST_LOOKED_FOR]])
+    return [
+        Difference(
+            kind=DifferenceClass(row["class"]),
+            order_id=row["order_id"],
+            differing_columns=json.dumps(row["differing_columns"]),
+            batch=_text(_picked(row["batch"], VALUES)),
+            stream=_text(_picked(row["stream"], VALUES)) if row["in_stream"] else None,
+            evidence=_text(_evidence(row) | found.get(row["order_id"], {})),
+        )
+        for row in rows
+    ]
+
+
+def _evidence(row: dict) -> dict:
+    kind = DifferenceClass(row["class"])
+    stream, after = _picked(row["stream"], CHANGE), _picked(row["after_cut"], CHANGE)
+    if kind is DifferenceClass.CHANGED_AFTER_CUT:
+        what = "new" if row["batch"] is None else "updated"
+        return {"what": "cancelled" if after["op"] == "d" else what, "change": after}
+    told: dict = {"change": stream}
+    if row["batch"] is not None:
+        told["written"] = _written(row)
+    match kind:
+        case DifferenceClass.DUPLICATE_IN_STREAM:
+            told["repeated_changes"] = row["repeated_changes"]
+        case DifferenceClass.MISSING_IN_STREAM:
+            told["after_cut"] = after
+        case DifferenceClass.DIMENSION_DRIFT:
+            told["explained_by"] = row["changes"]
+        case DifferenceClass.VALUE_MISMATCH:
+            of_row = row["batch"]["origin"]["tx_id"]
+            told["is_same_transaction"] = stream["tx_id"] in (None, of_row)
+    return told
+
+
+def _written(row: dict) -> dict:
+    """The transaction that wrote the row of `orders` which the hourly run read."""
+    origin = row["batch"]["origin"]
+    return {"tx_id": origin["tx_id"], "committed_at": origin["committed_at"]}
+
+
+def _origin(row: dict) -> tuple[int, int, datetime | None]:
+    origin = row["batch"]["origin"]
+    return row["order_id"], origin["tx_id"], origin["committed_at"]
+
+
+def _picked(value: dict | None, names: Iterable[str]) -> dict | None:
+    return None if value is None else {name: value[name] for name in names}
+
+
+def _text(value: dict | None) -> str | None:
+    return None if value is None else json.dumps(value, default=_plain)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    raise TypeError(f"{type(value)} is no value of an order")

@@ -1,0 +1,58 @@
+"""Whether the change of an order that a stream lacks ever reached the change topic."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from lockstep.cdc.records import Change, decode
+from lockstep.contracts import ORDERS
+from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.settings import Settings
+from lockstep.sources import change_topic
+
+BEFORE = timedelta(seconds=5)
+"""The broker's clock may be behind the database's."""
+RECORDS_MAX = 50_000
+"""Read from the commit's time on; a change that comes later than that counts as lost."""
+_XID_SPAN = 2**32
+
+
+def where_lost(
+    settings: Settings, orders: Sequence[tuple[int, int, datetime | None]]
+) -> dict[int, dict]:
+    """By order id, what the change topic says of it: `topic` is the sentence, `offset` the record.
+
+    orders: id, transaction and commit time, as the database had them.
+    """
+    return {order_id: _told(settings, order_id, tx, at) for order_id, tx, at in orders}
+
+
+def _told(settings: Settings, order_id: int, tx_id: int, at: datetime | None) -> dict:
+    if at is None:
+        return {"topic": "not searched: the database does not say when the order was committed"}
+    try:
+        first = change_topic.offset_at(settings, at - BEFORE)
+        offset = _offset_of(settings, order_id, tx_id, first)
+    except StreamError as error:
+        return {"topic": f"not searched: {error}"}
+    if offset is None:
+        return {"topic": "its change never reached the change topic: it was lost before"}
+    return {"topic": f"its change is in the change topic at offset {offset}", "offset": offset}
+
+
+def _offset_of(settings: Settings, order_id: int, tx_id: int, first: int) -> int | None:
+    end = min(first + RECORDS_MAX, change_topic.end_offset(settings))
+    for records in change_topic.read_again(settings, first, end):
+        for offset, value in records:
+            try:
+                record = decode(value, offset, (ORDERS,))
+            except PoisonedRecordError:
+                continue
+            if (
+                isinstance(record, Change)
+                and record.tx == tx_id % _XID_SPAN
+                and record.table == ORDERS
+                and record.row is not None
+                and record.row.id == order_id
+            ):
+                return offset
+    return None

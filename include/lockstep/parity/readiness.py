@@ -1,0 +1,89 @@
+"""Whether a window can be compared with a stream yet. Reads Delta's logs; starts no Spark."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from deltalake import DeltaTable
+
+from lockstep.cdc.run_commits import RunCommit
+from lockstep.contracts import (
+    DIMENSION_CHANGES,
+    ORDERS_ENRICHED_BATCH,
+    StreamMode,
+    Verdict,
+    Window,
+    change_log_table,
+)
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import reached_of
+from lockstep.sources import change_topic
+from lockstep.sources.delta import open_table
+from lockstep.sources.hourly_runs import run_of
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Both sides at one version each, and what stands against comparing them.
+
+    verdict: waiting, not_covered, or None when nothing stands against it; reason says why.
+    frontier: the stream's; None before its first commit.
+    capture_began: when change capture began; what was committed before is in its snapshot.
+    """
+
+    run: RunCommit
+    batch_version: int
+    stream_version: int
+    frontier: int | None
+    capture_began: datetime | None
+    verdict: Verdict | None
+    reason: str
+
+
+def modes_with_tables(settings: Settings) -> list[StreamMode]:
+    """The modes that ever ran."""
+    return [
+        mode
+        for mode in StreamMode
+        if DeltaTable.is_deltatable(settings.table_uri(change_log_table(mode)))
+    ]
+
+
+def readiness(settings: Settings, window: Window, mode: StreamMode) -> Readiness:
+    """Raises WindowNotWrittenError when no run wrote the window; LakehouseError when a table is not
+    there; StreamError when Kafka does not say when change capture began.
+    """
+    batch = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+    run = run_of(batch, window)
+    stream = open_table(settings.table_uri(change_log_table(mode)))
+    frontier = reached_of(stream).frontier
+    began = change_topic.began_at(settings)
+    verdict, reason = _hindrance(settings, run, frontier, began)
+    return Readiness(
+        run=run,
+        batch_version=batch.version(),
+        stream_version=stream.version(),
+        frontier=frontier,
+        capture_began=began,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _hindrance(
+    settings: Settings, run: RunCommit, frontier: int | None, began: datetime | None
+) -> tuple[Verdict | None, str]:
+    cut = run.cut
+    if began is None:
+        return Verdict.WAITING, "change capture has not begun"
+    if cut.taken_at < began:
+        why = (
+            f"the hourly run read the database at {cut.taken_at.isoformat()}, before change "
+            f"capture began at {began.isoformat()}: run the window again to compare it"
+        )
+        return Verdict.NOT_COVERED, why
+    history = reached_of(open_table(settings.table_uri(DIMENSION_CHANGES))).frontier
+    for what, reached in (("the stream", frontier), ("the dimensions' history", history)):
+        if reached is None or reached < cut.marker_lsn:
+            why = f"{what} has reached LSN {reached}, not yet the cut at {cut.marker_lsn}"
+            return Verdict.WAITING, why
+    return None, ""

@@ -1,0 +1,136 @@
+-- Every order of a window that differs between the hourly table and a stream, with what both say.
+--
+-- Relations: batch_rows, the window's rows of the hourly table; stream_changes, all changes that the
+-- stream's change log has of the window's orders (those of either side).
+-- Parameters: the cut's snapshot (xmin, xmax, in_progress) and the window's bounds.
+--
+-- A change counts when its transaction is visible in the snapshot that the hourly run read; rows of
+-- the initial snapshot (tx_id null) are older than any cut that is compared. The last of an order's
+-- visible changes is its state at the cut.
+WITH changes AS (
+    SELECT
+        *,
+        tx_id IS NULL
+        OR tx_id < CAST('${xmin}' AS BIGINT)
+        OR (
+            tx_id < CAST('${xmax}' AS BIGINT)
+            AND NOT ARRAY_CONTAINS(SPLIT('${in_progress}', ','), CAST(tx_id AS STRING))
+        ) AS is_visible
+    FROM stream_changes
+),
+
+streamed AS (
+    SELECT
+        order_id,
+        MAX_BY(
+            NAMED_STRUCT(
+                'op', op,
+                'order_time', order_time,
+                'client_name', client_name,
+                'table_name', table_name,
+                'pizzas', pizzas,
+                'tx_id', tx_id,
+                'commit_lsn', commit_lsn,
+                'committed_at', committed_at,
+                'is_raced', is_raced
+            ),
+            commit_lsn
+        ) FILTER (WHERE is_visible) AS at_cut,
+        MAX_BY(
+            NAMED_STRUCT(
+                'op', op,
+                'order_time', order_time,
+                'tx_id', tx_id,
+                'commit_lsn', commit_lsn,
+                'committed_at', committed_at
+            ),
+            commit_lsn
+        ) FILTER (WHERE NOT is_visible) AS after_cut,
+        COUNT_IF(is_visible)
+        - SIZE(COLLECT_SET(commit_lsn) FILTER (WHERE is_visible)) AS repeated_changes
+    FROM changes
+    GROUP BY order_id
+),
+
+paired AS (
+    SELECT
+        COALESCE(batch_rows.order_id, streamed.order_id) AS order_id,
+        IF(
+            batch_rows.order_id IS NULL,
+            NULL,
+            NAMED_STRUCT(
+                'order_time', batch_rows.order_time,
+                'client_name', batch_rows.client_name,
+                'table_name', batch_rows.table_name,
+                'pizzas', batch_rows.pizzas,
+                'origin', batch_rows.origin
+            )
+        ) AS batch,
+        streamed.at_cut AS stream,
+        streamed.after_cut,
+        COALESCE(streamed.repeated_changes, 0) AS repeated_changes
+    FROM batch_rows
+    FULL OUTER JOIN streamed ON streamed.order_id = batch_rows.order_id
+),
+
+judged AS (
+    SELECT
+        *,
+        batch IS NOT NULL AS in_batch,
+        -- What the hourly run has not may still be of another window, by the stream.
+        stream IS NOT NULL
+        AND stream.op <> 'd'
+        AND (
+            batch IS NOT NULL
+            OR stream.order_time IS NULL
+            OR (stream.order_time >= TIMESTAMP '${window_start}' AND stream.order_time < TIMESTAMP '${window_end}')
+        ) AS in_stream,
+        FILTER(
+            ARRAY(
+                IF(stream.order_time <=> batch.order_time, NULL, 'order_time'),
+                IF(stream.client_name <=> batch.client_name, NULL, 'client_name'),
+                IF(stream.table_name <=> batch.table_name, NULL, 'table_name'),
+                IF(stream.pizzas <=> batch.pizzas, NULL, 'pizzas')
+            ),
+            name -> name IS NOT NULL
+        ) AS differing_columns
+    FROM paired
+),
+
+classed AS (
+    SELECT
+        *,
+        CASE
+            WHEN repeated_changes > 0 AND (in_stream OR in_batch) THEN 'duplicate_in_stream'
+            WHEN in_batch AND NOT in_stream THEN 'missing_in_stream'
+            WHEN in_stream AND NOT in_batch THEN 'missing_in_batch'
+            WHEN in_batch AND SIZE(differing_columns) > 0
+                THEN
+                    IF(
+                        stream.is_raced AND NOT ARRAY_CONTAINS(differing_columns, 'order_time'),
+                        'lookup_race',
+                        -- dimension_drift, if dimension_drift.sql finds the change that explains it.
+                        'value_mismatch'
+                    )
+            WHEN
+                in_batch AND after_cut IS NOT NULL
+                OR after_cut.op <> 'd'
+                AND after_cut.order_time >= TIMESTAMP '${window_start}'
+                AND after_cut.order_time < TIMESTAMP '${window_end}'
+                THEN 'changed_after_cut'
+        END AS class
+    FROM judged
+)
+
+SELECT
+    order_id,
+    class,
+    in_batch,
+    in_stream,
+    IF(in_batch AND in_stream, differing_columns, ARRAY()) AS differing_columns,
+    batch,
+    stream,
+    after_cut,
+    repeated_changes
+FROM classed
+WHERE in_batch OR in_stream OR class IS NOT NULL

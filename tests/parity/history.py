@@ -1,0 +1,267 @@
+"""A database's history made up at random, and what an hourly run and a stream make of it.
+
+Everything is computed here in plain Python from the list of transactions: the hourly table's rows
+as the cut's snapshot sees them, the change log with each order as of its own commit, the
+dimensions' history, and which orders differ and why. Nothing of the product's SQL is used.
+"""
+
+import random
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from lockstep.contracts import CLIENTS, PIZZAS, TABLE_ASSIGNMENT, TABLES, Window
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+WINDOW = Window(NOON, NOON + timedelta(hours=1))
+Key = tuple[str, int]
+Row = dict[str, object] | None
+
+
+@dataclass
+class Transaction:
+    """writes: the rows as it left them, by table and id; None for one that it deleted."""
+
+    tx_id: int
+    commit_lsn: int
+    committed_at: datetime
+    writes: dict[Key, Row] = field(default_factory=dict)
+    is_visible: bool = True
+
+
+@dataclass
+class History:
+    """transactions: in commit order. Those that the cut does not see are marked."""
+
+    transactions: list[Transaction]
+
+    @property
+    def snapshot(self) -> str:
+        hidden = sorted(t.tx_id for t in self.transactions if not t.is_visible)
+        xmax = max(t.tx_id for t in self.transactions) + 1
+        return f"{hidden[0] if hidden else xmax}:{xmax}:{','.join(map(str, hidden))}"
+
+    def at_cut(self) -> dict[Key, tuple[Row, Transaction]]:
+        """Each row as the snapshot sees it, and the transaction that wrote it."""
+        return _state(t for t in self.transactions if t.is_visible)
+
+    def batch_rows(self) -> list[dict]:
+        """The hourly table's rows of the window."""
+        state = self.at_cut()
+        rows = {key: row for key, (row, _) in state.items()}
+        return [
+            {
+                "order_id": id_,
+                **_enriched(row, rows),
+                "origin": {
+                    "table_assignment_id": row["table_assignment_id"],
+                    "pizza_ids": row["pizzas"],
+                    "tx_id": by.tx_id,
+                    "committed_at": by.committed_at,
+                },
+            }
+            for (table, id_), (row, by) in state.items()
+            if table == "orders" and row is not None and _is_in_window(row)
+        ]
+
+    def change_log(self) -> list[dict]:
+        """One row for each order and transaction, enriched as of its commit."""
+        rows: dict[Key, Row] = {}
+        log = []
+        for transaction in self.transactions:
+            known = set(rows)
+            rows |= transaction.writes
+            for (table, id_), row in transaction.writes.items():
+                if table != "orders":
+                    continue
+                op = "d" if row is None else "u" if (table, id_) in known else "c"
+                log.append(
+                    {
+                        "order_id": id_,
+                        **_enriched(row, rows),
+                        "op": op,
+                        "tx_id": transaction.tx_id,
+                        "commit_lsn": transaction.commit_lsn,
+                        "is_raced": False,
+                        "committed_at": transaction.committed_at,
+                    }
+                )
+        return log
+
+    def dimension_changes(self) -> list[dict]:
+        return [
+            {
+                "dimension": table,
+                "id": id_,
+                "op": "d" if row is None else "u",
+                **{
+                    name: (row or {}).get(name)
+                    for name in ("name", "price", "client_id", "table_id")
+                },
+                "tx_id": transaction.tx_id,
+                "commit_lsn": transaction.commit_lsn,
+                "committed_at": transaction.committed_at,
+            }
+            for transaction in self.transactions
+            for (table, id_), row in transaction.writes.items()
+            if table != "orders"
+        ]
+
+    def expected(self) -> dict[int, str]:
+        """Each order of the window that differs, and why, when neither side is at fault."""
+        batch = {row["order_id"]: row for row in self.batch_rows()}
+        visible = {t.commit_lsn for t in self.transactions if t.is_visible}
+        stream: dict[int, dict] = {}
+        after: dict[int, dict] = {}
+        for change in self.change_log():
+            side = stream if change["commit_lsn"] in visible else after
+            side[change["order_id"]] = change
+        expected = {}
+        for id_ in batch.keys() | after.keys():
+            if id_ in batch:
+                mine = {name: batch[id_][name] for name in _COMPARED}
+                theirs = {name: stream[id_][name] for name in _COMPARED}
+                if mine != theirs:
+                    expected[id_] = "dimension_drift"
+                elif id_ in after:
+                    expected[id_] = "changed_after_cut"
+            elif after[id_]["op"] != "d" and _is_in_window(after[id_]):
+                expected[id_] = "changed_after_cut"
+        return expected
+
+
+_COMPARED = ("order_time", "client_name", "table_name", "pizzas")
+
+
+def _state(transactions: object) -> dict[Key, tuple[Row, Transaction]]:
+    return {key: (row, t) for t in transactions for key, row in t.writes.items()}
+
+
+def _is_in_window(row: dict) -> bool:
+    return WINDOW.start <= row["order_time"] < WINDOW.end
+
+
+def _enriched(order: Row, rows: dict[Key, Row]) -> dict:
+    if order is None:
+        return dict.fromkeys(_COMPARED)
+    seat = rows.get((TABLE_ASSIGNMENT, order["table_assignment_id"])) or {}
+    client = rows.get((CLIENTS, seat.get("client_id"))) or {}
+    table = rows.get((TABLES, seat.get("table_id"))) or {}
+    menu = [rows.get((PIZZAS, id_)) or {} for id_ in order["pizzas"]]
+    return {
+        "order_time": order["order_time"],
+        "client_name": client.get("name"),
+        "table_name": table.get("name"),
+        "pizzas": [{"pizza": item.get("name"), "price": item.get("price")} for item in menu],
+    }
+
+
+class Shop:
+    """Makes transactions up: orders, and now and then changes of what they refer to."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.rows: dict[Key, Row] = {}
+        self.transactions: list[Transaction] = []
+        self._fill()
+
+    def evening(self, transactions: int) -> History:
+        """A history of so many transactions, the last of which the cut does not see."""
+        for _ in range(transactions):
+            self._commit(dict(self._work()))
+        history = History(deepcopy(self.transactions))
+        self._hide_some(history.transactions)
+        return history
+
+    def _fill(self) -> None:
+        writes: dict[Key, Row] = {}
+        for id_ in range(1, 9):
+            writes[PIZZAS, id_] = {"name": f"Pizza {id_}", "price": self._price()}
+            writes[TABLES, id_] = {"name": f"Table {id_}"}
+            writes[CLIENTS, id_] = {"name": f"Client {id_}"}
+        for id_ in range(1, 13):
+            writes[TABLE_ASSIGNMENT, id_] = self._seating()
+        self._commit(writes)
+
+    def _commit(self, writes: dict[Key, Row]) -> None:
+        self.rows |= writes
+        number = len(self.transactions) + 1
+        jumps = self.rng.choice((1, 1, 1, 3))  # ids do not follow the order of commits
+        self.transactions.append(
+            Transaction(
+                tx_id=2**33 + number * 10 - jumps,
+                commit_lsn=1_000 + number * 8,
+                committed_at=NOON + timedelta(seconds=number),
+                writes=writes,
+            )
+        )
+
+    def _work(self) -> list[tuple[Key, Row]]:
+        orders = [key for key, row in self.rows.items() if key[0] == "orders" and row is not None]
+        some_order = self.rng.choice(orders) if orders else None
+        kinds = {
+            "orders": 11,
+            "update": 2 if orders else 0,
+            "cancel": 1 if orders else 0,
+            "reprice": 2,
+            "rename": 2,
+            "move": 1,
+            "order and reprice": 1,
+        }
+        match self.rng.choices(list(kinds), list(kinds.values()))[0]:
+            case "update":
+                writes = [(some_order, {**self.rows[some_order], "pizzas": self._pizzas()})]
+            case "cancel":
+                writes = [(some_order, None)]
+            case "reprice":
+                writes = [self._repriced()]
+            case "rename":
+                writes = [self._renamed()]
+            case "move":
+                writes = [((TABLE_ASSIGNMENT, self.rng.randint(1, 12)), self._seating())]
+            case "order and reprice":
+                writes = [self._order(), self._repriced()]
+            case _:
+                writes = [self._order() for _ in range(self.rng.choice((1, 1, 2)))]
+        return writes
+
+    def _order(self) -> tuple[Key, Row]:
+        id_ = 1 + max((key[1] for key in self.rows if key[0] == "orders"), default=0)
+        minutes = self.rng.randint(-10, 69)
+        order = {
+            "table_assignment_id": self.rng.randint(1, 13),  # the thirteenth nobody knows
+            "order_time": NOON + timedelta(minutes=minutes),
+            "pizzas": self._pizzas(),
+        }
+        self.rows["orders", id_] = order
+        return ("orders", id_), order
+
+    def _repriced(self) -> tuple[Key, Row]:
+        key = (PIZZAS, self.rng.randint(1, 8))
+        return key, {**self.rows[key], "price": self._price()}
+
+    def _renamed(self) -> tuple[Key, Row]:
+        table, id_ = self.rng.choice((CLIENTS, TABLES, PIZZAS)), self.rng.randint(1, 8)
+        name = f"{table} {id_}, {self.rng.randrange(10**6)}"
+        return (table, id_), {**self.rows[table, id_], "name": name}
+
+    def _pizzas(self) -> list[int]:
+        return [self.rng.randint(1, 9) for _ in range(self.rng.randint(0, 4))]
+
+    def _price(self) -> Decimal:
+        return Decimal(self.rng.randint(500, 2500)) / 100
+
+    def _seating(self) -> dict:
+        return {"client_id": self.rng.randint(1, 8), "table_id": self.rng.randint(1, 8)}
+
+    def _hide_some(self, transactions: list[Transaction]) -> None:
+        """The last ones, and some in progress before them that nothing visible came after."""
+        last = len(transactions) - self.rng.randint(0, 12)
+        touched: set[Key] = set()
+        for place in reversed(range(1, len(transactions))):
+            transaction = transactions[place]
+            is_free = not touched & transaction.writes.keys()
+            transaction.is_visible = place < last and not (is_free and self.rng.random() < 0.1)
+            if transaction.is_visible:
+                touched |= transaction.writes.keys()

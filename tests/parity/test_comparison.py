@@ -1,0 +1,328 @@
+"""The comparison finds what differs, in the right class, with its evidence, and nothing else."""
+
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from lockstep.cdc.cuts import Cut
+from lockstep.cdc.run_commits import RunCommit
+from lockstep.contracts import (
+    CHANGE_LOG_COLUMNS,
+    DIMENSION_CHANGES,
+    DIMENSION_CHANGES_COLUMNS,
+    ORDERS_ENRICHED_BATCH,
+    DifferenceClass,
+    ReadMode,
+    StreamMode,
+    Verdict,
+    change_log_table,
+)
+from lockstep.parity import comparison, evidence
+from lockstep.parity.comparison import Compared
+from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.parity.readiness import Readiness
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import arrow_schema
+from pyspark.sql import SparkSession
+
+from tests.parity.history import WINDOW, History, Shop
+
+pytestmark = pytest.mark.spark
+
+ROUNDS = 4
+FAULTS_OF_A_ROUND = 60
+ORIGIN = pa.struct(
+    {
+        "table_assignment_id": pa.int64(),
+        "pizza_ids": pa.list_(pa.int32()),
+        "tx_id": pa.int64(),
+        "committed_at": pa.timestamp("us", "UTC"),
+    }
+)
+LOG = arrow_schema(CHANGE_LOG_COLUMNS)
+BATCH = pa.schema(
+    [
+        *(LOG.field(name) for name in comparison.COMPARED_COLUMNS),
+        ("origin", ORIGIN),
+        ("order_date", pa.date32()),
+        ("order_hour", pa.int32()),
+    ]
+)
+
+
+class Tables:
+    """Both sides of a history as Delta tables, to be tampered with before they are written."""
+
+    def __init__(self, history: History, folder: Path) -> None:
+        self.history = history
+        self.batch = history.batch_rows()
+        self.log = history.change_log()
+        self.settings = Settings(home=folder)
+
+    def compare(self, spark: SparkSession, mode: StreamMode = StreamMode.TEMPORAL) -> Compared:
+        self._write(mode)
+        return comparison.compare(spark, self.settings, WINDOW, mode, self.ready())
+
+    def ready(self) -> Readiness:
+        taken_at = WINDOW.end + timedelta(minutes=5)
+        cut = Cut("the run", self.history.snapshot, 10**9, taken_at)
+        run = RunCommit(WINDOW, ReadMode.VIEW, len(self.batch), cut)
+        return Readiness(
+            run=run,
+            batch_version=0,
+            stream_version=0,
+            frontier=10**9,
+            capture_began=datetime(2024, 1, 1, tzinfo=UTC),
+            verdict=None,
+            reason="",
+        )
+
+    def _write(self, mode: StreamMode) -> None:
+        batch = [
+            row | {"order_date": row["order_time"].date(), "order_hour": row["order_time"].hour}
+            for row in self.batch
+        ]
+        self._table(ORDERS_ENRICHED_BATCH, batch, BATCH)
+        self._table(change_log_table(mode), self.log, LOG)
+        self._table(
+            DIMENSION_CHANGES,
+            self.history.dimension_changes(),
+            arrow_schema(DIMENSION_CHANGES_COLUMNS),
+        )
+
+    def _table(self, name: str, rows: list[dict], schema: pa.Schema) -> None:
+        content = pa.Table.from_pylist(rows, schema)
+        write_deltalake(self.settings.table_uri(name), content, mode="ignore")
+
+    def live(self) -> list[dict]:
+        """Changes that are the only one of an order which both sides have in the window."""
+        of_order = Counter(change["order_id"] for change in self.log)
+        batch = {row["order_id"] for row in self.batch}
+        return [c for c in self.log if of_order[c["order_id"]] == 1 and c["order_id"] in batch]
+
+
+Fault = Callable[[Tables, dict], str | None]
+"""Does something to an order's only change; says in which class it is to be found."""
+
+
+def row_lost(tables: Tables, change: dict) -> str:
+    tables.log.remove(change)
+    return "missing_in_stream"
+
+
+def row_doubled(tables: Tables, change: dict) -> str:
+    tables.log.append(dict(change))
+    return "duplicate_in_stream"
+
+
+def price_altered(_: Tables, change: dict) -> str | None:
+    if not change["pizzas"] or change["pizzas"][0]["price"] is None:
+        return None
+    first, *others = change["pizzas"]
+    change["pizzas"] = [{**first, "price": first["price"] + Decimal("0.01")}, *others]
+    return "value_mismatch"
+
+
+def pizza_dropped(_: Tables, change: dict) -> str | None:
+    if not change["pizzas"]:
+        return None
+    change["pizzas"] = change["pizzas"][:-1]
+    return "value_mismatch"
+
+
+def pizzas_reordered(_: Tables, change: dict) -> str | None:
+    turned = change["pizzas"][::-1]
+    if turned == change["pizzas"]:
+        return None
+    change["pizzas"] = turned
+    return "value_mismatch"
+
+
+def pizza_repeated(_: Tables, change: dict) -> str | None:
+    if not change["pizzas"]:
+        return None
+    change["pizzas"] = [*change["pizzas"], change["pizzas"][-1]]
+    return "value_mismatch"
+
+
+def name_null(_: Tables, change: dict) -> str | None:
+    if change["client_name"] is None:
+        return None
+    change["client_name"] = None
+    return "value_mismatch"
+
+
+def other_time(_: Tables, change: dict) -> str:
+    change["order_time"] += timedelta(microseconds=1)
+    return "value_mismatch"
+
+
+def raced_look_up(_: Tables, change: dict) -> str:
+    change |= {"is_raced": True, "table_name": "a table of later"}
+    return "lookup_race"
+
+
+def raced_with_other_time(_: Tables, change: dict) -> str:
+    change |= {"is_raced": True, "order_time": change["order_time"] + timedelta(microseconds=1)}
+    return "value_mismatch"
+
+
+def row_lost_in_batch(tables: Tables, change: dict) -> str:
+    tables.batch = [row for row in tables.batch if row["order_id"] != change["order_id"]]
+    return "missing_in_batch"
+
+
+def cancelled_by_nobody(tables: Tables, change: dict) -> str:
+    gone = dict.fromkeys(("order_time", "client_name", "table_name", "pizzas"))
+    # An odd position, which no transaction of the history has.
+    tables.log.append(change | gone | {"op": "d", "commit_lsn": change["commit_lsn"] + 1})
+    return "missing_in_stream"
+
+
+FAULTS: list[Fault] = [
+    row_lost,
+    row_doubled,
+    price_altered,
+    pizza_dropped,
+    pizzas_reordered,
+    pizza_repeated,
+    name_null,
+    other_time,
+    raced_look_up,
+    raced_with_other_time,
+    row_lost_in_batch,
+    cancelled_by_nobody,
+]
+
+
+def found_in(compared: Compared) -> dict[int, str]:
+    return {row["order_id"]: row["class"] for row in compared.differing}
+
+
+@pytest.fixture
+def seed() -> int:
+    seed = random.randrange(2**32)
+    sys.stdout.write(f"seed {seed}\n")
+    return seed
+
+
+def test_without_faults_only_what_the_history_explains_differs(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    classes: Counter[str] = Counter()
+    for number in range(2):
+        tables = Tables(Shop(seed + number).evening(400), tmp_path / str(number))
+        compared = tables.compare(spark)
+        expected = tables.history.expected()
+        assert found_in(compared) == expected
+        assert compared.counts == Counter(expected.values())
+        assert compared.orders == len(tables.batch)
+        classes.update(expected.values())
+    assert set(classes) == {"dimension_drift", "changed_after_cut"}
+
+
+def test_each_planted_fault_is_found_in_its_class_and_nothing_else_is(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    planted: Counter[str] = Counter()
+    for number in range(ROUNDS):
+        rng = random.Random(f"{seed} {number}")
+        tables = Tables(Shop(rng.randrange(2**32)).evening(700), tmp_path / str(number))
+        expected = tables.history.expected()
+        for change in rng.sample(tables.live(), FAULTS_OF_A_ROUND):
+            fault = rng.choice(FAULTS)
+            found = fault(tables, change)
+            if found is not None:
+                expected[change["order_id"]] = found
+                planted[fault.__name__] += 1
+        assert found_in(tables.compare(spark, StreamMode.LOOKUP)) == expected, number
+    assert planted.total() >= 200
+    assert set(planted) == {fault.__name__ for fault in FAULTS}
+
+
+def test_a_drift_names_the_change_that_explains_it(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    tables = Tables(Shop(seed).evening(400), tmp_path)
+    told = evidence.differences(tables.settings, tables.compare(spark).differing)
+    drifts = [one for one in told if one.kind is DifferenceClass.DIMENSION_DRIFT]
+    assert drifts
+    writes = {
+        (table, id_, t.tx_id): row
+        for t in tables.history.transactions
+        for (table, id_), row in t.writes.items()
+    }
+    for drift in drifts:
+        for change in json.loads(drift.evidence)["explained_by"]:
+            written = writes[change["table"], change["id"], change["tx_id"]]
+            told = (change["from"], change["to"])
+            assert _text(written[change["column"]]) in told
+            assert change["from"] != change["to"]
+
+
+def _text(value: object) -> str:
+    return f"{value:.2f}" if isinstance(value, Decimal) else str(value)
+
+
+def test_an_order_that_is_missing_says_who_wrote_it(spark: SparkSession, tmp_path: Path) -> None:
+    tables = Tables(Shop(1).evening(50), tmp_path)
+    change = tables.live()[0]
+    row_lost(tables, change)
+    (row,) = (r for r in tables.compare(spark).differing if r["order_id"] == change["order_id"])
+    assert row["batch"]["origin"]["tx_id"] == change["tx_id"]
+    assert row["stream"] is None
+
+
+def test_a_quiet_window_agrees(spark: SparkSession, tmp_path: Path) -> None:
+    tables = Tables(Shop(1).evening(50), tmp_path)
+    tables.batch, tables.log = [], []
+    assert tables.compare(spark) == Compared(0, {}, 0, [])
+
+
+def test_what_was_there_before_capture_is_not_published_and_not_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = Tables(Shop(1).evening(50), tmp_path)
+    change = tables.live()[0]
+    row_lost(tables, change)
+    (order,) = (row for row in tables.batch if row["order_id"] == change["order_id"])
+    order["origin"] = order["origin"] | {"committed_at": datetime(2023, 1, 1, tzinfo=UTC)}
+    published = tables.compare(spark, StreamMode.OUTBOX)
+    assert published.before_capture == 1
+    assert DifferenceClass.MISSING_IN_STREAM not in published.counts
+    joined = tables.compare(spark, StreamMode.TRANSACTION)
+    assert joined.before_capture == 0
+    assert joined.counts[DifferenceClass.MISSING_IN_STREAM] == 1
+
+
+def test_columns_of_other_types_are_said(spark: SparkSession, tmp_path: Path) -> None:
+    tables = Tables(Shop(1).evening(20), tmp_path)
+    tables.compare(spark)
+    assert not comparison.schema_differences(
+        spark, tables.settings, StreamMode.TEMPORAL, tables.ready()
+    )
+    rows = pa.table({"order_id": pa.array([1], pa.int32()), "client_name": ["Ada"]})
+    write_deltalake(tables.settings.table_uri(change_log_table(StreamMode.OUTBOX)), rows)
+    told = comparison.schema_differences(spark, tables.settings, StreamMode.OUTBOX, tables.ready())
+    assert "order_id: bigint in the hourly table, int in the stream's" in told
+    assert any(line.startswith("pizzas: ") and "absent" in line for line in told)
+
+
+@pytest.mark.parametrize("kind", DifferenceClass)
+@pytest.mark.parametrize("mode", StreamMode)
+def test_the_policy_tolerates_drift_and_the_look_ups_race(
+    mode: StreamMode, kind: DifferenceClass
+) -> None:
+    policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
+    passes = kind in (DifferenceClass.DIMENSION_DRIFT, DifferenceClass.CHANGED_AFTER_CUT)
+    passes |= kind is DifferenceClass.LOOKUP_RACE and mode is StreamMode.LOOKUP
+    assert policy.verdict(mode, {kind: 1}) is (Verdict.PASS if passes else Verdict.FAIL)
+    assert policy.verdict(mode, {kind: 0}) is Verdict.PASS
