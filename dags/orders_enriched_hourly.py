@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Param
 from lockstep import contracts
 from lockstep.airflow_ops import deadlines, enrich
 from lockstep.airflow_ops.quality_gate import CheckQualityOperator
+from lockstep.airflow_ops.spark_jobs import SparkJobOperator, spark_jars
 from lockstep.airflow_ops.timetables import HourlyWindowTimetable
 from lockstep.contracts import ReadMode
 from lockstep.settings import Settings
@@ -35,7 +36,7 @@ with DAG(
             "Both give the same rows.",
         )
     },
-    user_defined_macros={"window_of": enrich.window_of, "spark_jars": enrich.spark_jars},
+    user_defined_macros={"window_of": enrich.window_of, "spark_jars": spark_jars},
     tags=["lockstep", contracts.PIPELINE, "hourly"],
     default_args={
         "owner": "lockstep",
@@ -48,7 +49,7 @@ with DAG(
         "max_retry_delay": timedelta(minutes=10),
     },
 ):
-    enrich_orders = enrich.EnrichOrdersOperator(
+    enrich_orders = SparkJobOperator(
         task_id="enrich_orders",
         doc_md="Replaces exactly the run's window in the hourly table, or leaves it as it was.",
         execution_timeout=timedelta(minutes=20),

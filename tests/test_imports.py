@@ -51,7 +51,8 @@ ALLOWED = {
         *("batch", "bench", "demo", "jars", "ledger", "observe", "parity", "quality", "shop"),
         *("soak", "sources", "stack", "streams", "supervise"),
     },
-    "airflow_ops": FOUNDATION | {"jars", "quality", "spark", "stack", "supervise"},
+    "airflow_ops": FOUNDATION
+    | {"jars", "ledger", "parity", "quality", "spark", "stack", "supervise"},
     "airflow_ui": FOUNDATION | {"quality"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},

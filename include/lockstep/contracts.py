@@ -164,6 +164,7 @@ LAKEHOUSE_TABLES = (
 # --- Airflow --------------------------------------------------------------------------------
 HOURLY_DAG_ID = "orders_enriched_hourly"
 HOURLY_ASSET_URI = "lockstep://pizzeria/orders_enriched_batch"
+PARITY_DAG_ID = "orders_parity_hourly"
 SPARK_CONNECTION = "spark_default"
 DATA_DOCS_URL = "/lockstep/data-docs"
 

@@ -5,6 +5,7 @@ import os
 import pytest
 from airflow.sdk.exceptions import AirflowException
 from lockstep.airflow_ops import enrich
+from lockstep.airflow_ops.spark_jobs import SparkJobOperator, spark_jars
 from lockstep.settings import Settings
 
 CONNECTION = '{"conn_type": "spark", "host": "local[1]"}'
@@ -22,7 +23,7 @@ def submit(monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", CONNECTION)
         arguments = enrich.submit_arguments(Settings.load()) | {"jars": "a.jar"}
-        enrich.EnrichOrdersOperator(task_id="enrich_orders", **arguments).execute({})
+        SparkJobOperator(task_id="enrich_orders", **arguments).execute({})
 
     return run
 
@@ -49,4 +50,4 @@ def test_the_jars_are_looked_up_only_when_the_task_runs(monkeypatch, tmp_path):
     monkeypatch.setenv("LOCKSTEP_JARS_DIR", str(tmp_path))
     assert enrich.submit_arguments(Settings.load())["jars"] == "{{ spark_jars() }}"
     with pytest.raises(JarsIncompleteError):
-        enrich.spark_jars()
+        spark_jars()

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -28,13 +28,15 @@ class Check:
 
 
 def check_window(
-    spark: "SparkSession", settings: Settings, window: Window, mode: StreamMode
+    session: Callable[[], "SparkSession"], settings: Settings, window: Window, mode: StreamMode
 ) -> Check:
     """Compare the window's orders in the hourly table with the mode's, at the run's cut.
 
     Adds a line to the ledger, whatever the verdict, with the differing orders. It reads one version
     of each table, so that orders may keep coming. Raises as `readiness` does, and LakehouseError
     when the ledger cannot be written.
+
+    session: asked for only if there is something to compare.
     """
     started = time.monotonic()
     policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
@@ -42,11 +44,11 @@ def check_window(
     verdict, reason = ready.verdict, ready.reason
     compared = comparison.Compared(0, {}, 0, [])
     if verdict is None:
-        wrong = comparison.schema_differences(spark, settings, mode, ready)
+        wrong = comparison.schema_differences(session(), settings, mode, ready)
         if wrong:
             verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
     if verdict is None:
-        compared = comparison.compare(spark, settings, window, mode, ready)
+        compared = comparison.compare(session(), settings, window, mode, ready)
         verdict = policy.verdict(mode, compared.counts)
         reason = _reason(policy.failing(mode, compared.counts))
         if compared.before_capture and verdict is Verdict.PASS:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 
 from rich.console import Console
 
@@ -33,11 +34,12 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
         raise LakehouseError("no stream ever ran here: `lockstep stream start all` starts them")
     for mode in modes:
         readiness(settings, window, mode)  # what is not there at all is said before Spark starts
-    spark = spark_session(settings, f"lockstep parity {window}")
+    session = cache(lambda: spark_session(settings, f"lockstep parity {window}"))
     try:
-        checks = [check_window(spark, settings, window, mode) for mode in modes]
+        checks = [check_window(session, settings, window, mode) for mode in modes]
     finally:
-        spark.stop()
+        if session.cache_info().currsize:
+            session().stop()
     if as_json:
         print_json(checks)
     else:

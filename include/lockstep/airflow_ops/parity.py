@@ -1,0 +1,165 @@
+"""The tasks that compare each written window with each stream that runs.
+
+The hourly table's asset says which windows were written. A comparison waits, without a worker,
+until the stream has passed the hourly run's cut; then the job compares, and the ledger has the
+verdict.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+)
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from lockstep import contracts
+from lockstep.airflow_ops.spark_jobs import SparkJobOperator, job_arguments
+from lockstep.contracts import StreamMode, Verdict, Window
+from lockstep.errors import LockstepError
+from lockstep.settings import Settings
+
+POLL_SECONDS = 2.0
+WAIT_SECONDS_MAX = 600.0
+"""A stream that has not passed the cut by then lags, or stands still."""
+
+
+class CutPassedTrigger(BaseTrigger):
+    """Fires once: when nothing more is to be waited for, or after WAIT_SECONDS_MAX."""
+
+    def __init__(self, mode: str, window_start: str, window_end: str) -> None:
+        super().__init__()
+        self.mode, self.window_start, self.window_end = mode, window_start, window_end
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class, and the arguments that make an equal trigger in another process."""
+        arguments = {
+            "mode": self.mode,
+            "window_start": self.window_start,
+            "window_end": self.window_end,
+        }
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look every POLL_SECONDS; what cannot be read now may be readable later."""
+        settings = Settings.load()
+        window = Window.parse(self.window_start, self.window_end)
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while time.monotonic() < deadline:
+            try:
+                if not await asyncio.to_thread(_is_waiting, settings, window, self.mode):
+                    break
+            except LockstepError as error:
+                self.log.warning("%s", error)
+            await asyncio.sleep(POLL_SECONDS)
+        yield TriggerEvent({})
+
+
+class CompareWindowOperator(SparkJobOperator):
+    """Compares a window with a mode.
+
+    Succeeds on pass, is skipped when the mode does not cover the window. A failed verdict fails the
+    task at once: comparing again finds the same. A stream that lags behind the cut fails it, too,
+    and is compared again by a retry. The job's log shows the first differing orders.
+    """
+
+    template_fields = (*SparkJobOperator.template_fields, "mode", "window_start", "window_end")
+    ui_color = "#fff3e0"
+
+    def __init__(self, *, mode: str, window_start: str, window_end: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.mode, self.window_start, self.window_end = mode, window_start, window_end
+
+    def execute(self, context: dict[str, Any]) -> None:
+        """Compare now, or when the stream has passed the cut."""
+        window = Window.parse(self.window_start, self.window_end)
+        try:
+            is_waiting = _is_waiting(Settings.load(), window, self.mode)
+        except LockstepError as error:
+            raise AirflowException(str(error)) from None
+        if is_waiting:
+            trigger = CutPassedTrigger(self.mode, self.window_start, self.window_end)
+            self.log.info("The stream %s has not passed the cut of %s yet", self.mode, window)
+            self.defer(trigger=trigger, method_name="compare")
+        self.compare(context)
+
+    def compare(self, context: dict[str, Any], event: dict[str, Any] | None = None) -> None:
+        """Submit the job, and end as its verdict says."""
+        began = datetime.now(UTC)
+        self.application_args = [
+            *("--start", self.window_start),
+            *("--end", self.window_end),
+            *("--mode", self.mode),
+        ]
+        try:
+            super().execute(context)
+        except AirflowException:
+            self._raise_verdict(began)
+            raise
+
+    def _raise_verdict(self, began: datetime) -> None:
+        """What the job's exit code stands for, if it came to a verdict."""
+        from lockstep.ledger import book
+
+        lines = book.lines(Settings.load(), StreamMode(self.mode))
+        window = Window.parse(self.window_start, self.window_end)
+        new = [line for line in lines if line.window == window and line.checked_at >= began]
+        if not new:
+            return
+        told = f"{window}, {self.mode}: {new[-1].verdict}: {new[-1].reason}"
+        match new[-1].verdict:
+            case Verdict.FAIL:
+                raise AirflowFailException(told) from None
+            case Verdict.NOT_COVERED:
+                raise AirflowSkipException(told) from None
+            case _:
+                raise AirflowException(told) from None
+
+
+def comparison_arguments(settings: Settings) -> dict[str, Any]:
+    """Keyword arguments of the operator beyond window and mode; needs the macro `spark_jars`."""
+    return job_arguments(settings, "check_parity", contracts.PARITY_DAG_ID)
+
+
+def comparisons(events: Sequence[Mapping[str, Any]], start: str, end: str) -> list[dict[str, str]]:
+    """What a run compares: each window told of with each stream that is wished to run.
+
+    events: extras of the hourly table's asset. start, end: a window asked for by hand, or empty.
+    Raises AirflowFailException for a window that is none, AirflowSkipException when no stream runs.
+    """
+    from lockstep.supervise.desired import DesiredState, read_desired
+
+    settings = Settings.load()
+    try:
+        asked = [Window.parse(start, end)] if start or end else []
+        told = [Window.parse(e["window_start"], e["window_end"]) for e in events]
+        modes = [
+            mode
+            for mode in StreamMode
+            if (wish := read_desired(settings, mode)) and wish.state is DesiredState.RUNNING
+        ]
+    except LockstepError as error:
+        raise AirflowFailException(str(error)) from None
+    if not modes:
+        raise AirflowSkipException("no stream is to run: there is nothing to compare with")
+    windows = dict.fromkeys([*asked, *told])
+    return [
+        {
+            "mode": str(mode),
+            "window_start": window.start.isoformat(),
+            "window_end": window.end.isoformat(),
+        }
+        for window in windows
+        for mode in modes
+    ]
+
+
+def _is_waiting(settings: Settings, window: Window, mode: str) -> bool:
+    from lockstep.parity.readiness import readiness
+
+    return readiness(settings, window, StreamMode(mode)).verdict is Verdict.WAITING

@@ -1,0 +1,60 @@
+"""How jobs are submitted to Spark, and how their failures read.
+
+Nothing here may hold a password: Airflow logs the whole command and stores rendered arguments. A
+job reads its passwords itself, from the environment or the home's secrets.
+"""
+
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
+
+from lockstep import contracts
+from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.spark import spark_conf
+
+ERROR_PREFIX = "error: "  # what every job of ours prints before its one-line error
+
+
+class SparkJobOperator(SparkSubmitOperator):
+    """The provider's operator, whose failure reads as the job's own one-line error.
+
+    Without it the error stands between a command of 30 lines and Spark's shutdown messages.
+    """
+
+    def execute(self, context: dict[str, Any]) -> None:
+        """Raises AirflowException with the job's error, or the provider's when the job has none."""
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            reason = job_error(str(error))
+            if reason is None:
+                raise
+            raise AirflowException(reason) from None
+
+
+def job_arguments(settings: Settings, job: str, name: str) -> dict[str, Any]:
+    """What the operator that submits jobs/<job>.py needs, besides the macro `spark_jars`."""
+    return {
+        "conn_id": contracts.SPARK_CONNECTION,
+        "application": str(PROJECT_DIR / "jobs" / f"{job}.py"),
+        "name": name,
+        "conf": spark_conf(settings),
+        "jars": "{{ spark_jars() }}",
+    }
+
+
+def spark_jars() -> str:
+    """The jars for Spark, comma-separated, as a macro: looked up when the task runs.
+
+    Raises JarsIncompleteError then, and not when the DAG is parsed.
+    """
+    from lockstep import jars
+
+    return ",".join(str(jar) for jar in jars.classpath(Settings.load(), "spark"))
+
+
+def job_error(output: str) -> str | None:
+    """The last one-line error that a job of ours printed, without its prefix; None if none."""
+    errors = [line for line in output.splitlines() if line.startswith(ERROR_PREFIX)]
+    return errors[-1].removeprefix(ERROR_PREFIX) if errors else None

@@ -1,0 +1,101 @@
+"""The ledger keeps every line, and knows how far a mode is verified."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep.ledger import book
+from lockstep.ledger.entries import Comparison, Difference, Verified, verified
+from lockstep.ledger.status import status_table
+from lockstep.settings import Settings
+from rich.console import Console
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+PASS, FAIL, WAITING, NOT_COVERED = Verdict.PASS, Verdict.FAIL, Verdict.WAITING, Verdict.NOT_COVERED
+
+
+def hour(number: int) -> datetime:
+    return NOON + timedelta(hours=number)
+
+
+def line(number: int, verdict: Verdict, checked: int = 0, **changed: object) -> Comparison:
+    values = {
+        "check_id": f"check {number} {checked}",
+        "window": Window(hour(number), hour(number + 1)),
+        "mode": StreamMode.OUTBOX,
+        "verdict": verdict,
+        "reason": "",
+        "run_id": "a run",
+        "cut_snapshot": "700:720:705,710",
+        "cut_lsn": 5000,
+        "batch_version": 3,
+        "stream_version": 4,
+        "stream_frontier": None,
+        "orders_compared": 41,
+        "definition": "abc",
+        "checked_at": NOON + timedelta(days=1, minutes=checked, seconds=number),
+        "seconds": 1.5,
+        "counts": {DifferenceClass.DIMENSION_DRIFT: 2},
+    }
+    return Comparison(**{**values, **changed})
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "through"),
+    [
+        ([], None),
+        ([FAIL, WAITING], None),
+        ([PASS], 1),
+        ([PASS, PASS, PASS], 3),
+        ([NOT_COVERED, PASS, PASS], 3),
+        ([PASS, FAIL, PASS], 1),
+        ([PASS, WAITING, PASS], 1),
+        ([PASS, None, PASS], 1),
+    ],
+)
+def test_a_mode_is_verified_over_windows_that_passed_without_a_gap(
+    verdicts: Sequence[Verdict | None], through: int | None
+) -> None:
+    lines = [line(n, verdict) for n, verdict in enumerate(verdicts) if verdict is not None]
+    found = verified(reversed(lines))
+    assert (found and found.through) == (None if through is None else hour(through))
+
+
+def test_an_hour_compared_again_closes_the_gap_and_opens_one() -> None:
+    lines = [line(0, PASS), line(1, FAIL), line(2, PASS)]
+    assert verified(lines) == Verified(hour(0), hour(1))
+    assert verified([*lines, line(1, PASS, checked=5)]) == Verified(hour(0), hour(3))
+    again = [*lines, line(1, PASS, checked=5), line(1, FAIL, checked=9)]
+    assert verified(again) == Verified(hour(0), hour(1))
+
+
+def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    assert book.lines(settings) == []
+    first, again = line(0, FAIL), line(0, PASS, checked=1, stream_frontier=6000)
+    other = line(0, PASS, mode=StreamMode.LOOKUP, check_id="it's another")
+    found = [
+        Difference(DifferenceClass.VALUE_MISMATCH, 7, '["pizzas"]', "{}", None, json.dumps({})),
+        Difference(DifferenceClass.MISSING_IN_STREAM, 5, "[]", "{}", None, "{}"),
+    ]
+    book.append(settings, first, found)
+    book.append(settings, again, [])
+    book.append(settings, other, found[:1])
+    assert book.lines(settings, StreamMode.OUTBOX) == [first, again]
+    assert len(book.lines(settings)) == 3
+    assert book.differences(settings, first.check_id) == [found[1], found[0]]
+    assert book.differences(settings, again.check_id) == []
+    assert book.differences(settings, "it's another") == found[:1]
+
+
+def test_the_status_shows_each_mode_and_its_newest_hours() -> None:
+    lines = [line(0, PASS), line(1, FAIL), line(0, WAITING, mode=StreamMode.LOOKUP)]
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(status_table(lines))
+    text = console.export_text()
+    assert "2024-05-01 13:00Z" in text
+    assert "✓✗" in text
+    assert "temporal" not in text
