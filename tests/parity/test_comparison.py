@@ -170,6 +170,12 @@ def raced_look_up(_: Tables, change: dict) -> str:
     return "lookup_race"
 
 
+def gone_when_looked_up(_: Tables, change: dict) -> str:
+    change |= dict.fromkeys(("order_time", "client_name", "table_name", "pizzas"))
+    change["is_raced"] = True
+    return "lookup_race"
+
+
 def raced_with_other_time(_: Tables, change: dict) -> str:
     change |= {"is_raced": True, "order_time": change["order_time"] + timedelta(microseconds=1)}
     return "value_mismatch"
@@ -197,6 +203,7 @@ FAULTS: list[Fault] = [
     name_null,
     other_time,
     raced_look_up,
+    gone_when_looked_up,
     raced_with_other_time,
     row_lost_in_batch,
     cancelled_by_nobody,

@@ -107,7 +107,12 @@ classed AS (
             WHEN in_batch AND SIZE(differing_columns) > 0
                 THEN
                     IF(
-                        stream.is_raced AND NOT ARRAY_CONTAINS(differing_columns, 'order_time'),
+                        -- Of an order that was gone when it was looked up nothing is known.
+                        stream.is_raced
+                        AND (
+                            stream.order_time IS NULL
+                            OR NOT ARRAY_CONTAINS(differing_columns, 'order_time')
+                        ),
                         'lookup_race',
                         -- dimension_drift, if dimension_drift.sql finds the change that explains it.
                         'value_mismatch'
