@@ -115,6 +115,8 @@ op is c, u or d; a delete has nulls from order_time to pizzas. tx_id has 64 bits
 rows of the initial snapshot, whose commit_lsn is 0. Only the look-up marks rows as raced.
 committed_at is the database's clock, captured_at Debezium's, seen_at and written_at the driver's.
 """
+SNAPSHOT_COMMIT_LSN = 0
+"""Of rows of the initial snapshot, which ranks before every transaction."""
 CHANGE_LOG_PARTITION = "commit_date"
 DIMENSION_CHANGES = f"{PIPELINE}/dimension_changes"
 DIMENSION_CHANGES_COLUMNS = {

@@ -4,6 +4,7 @@ What is to be found is counted independently: from the outbox as the database it
 PostgreSQL's own judgement of what the hourly run's snapshot sees.
 """
 
+import json
 import os
 import random
 import subprocess
@@ -27,12 +28,14 @@ from lockstep.contracts import (
 )
 from lockstep.ledger import book
 from lockstep.parity.check import check_window
+from lockstep.parity.lost_orders import where_lost
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.shop.generator import generate
 from lockstep.shop.moving_pizzas import open_round
 from lockstep.soak.catching_up import wait_until_caught_up
 from lockstep.soak.runner import bench_at_work
 from lockstep.soak.workload import Rates, Workload
+from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.postgres import connect
 from lockstep.supervise import launcher
@@ -155,6 +158,20 @@ def test_every_mode_agrees_but_for_what_the_database_explains(
     assert list(book.differences(shop, check.line.check_id)) == sorted(
         check.differences, key=lambda one: (one.kind, one.order_id)
     )
+
+
+def test_of_an_order_it_is_known_whether_its_change_reached_the_topic(
+    shop: Settings, evening: Window
+) -> None:
+    table = open_table(shop.table_uri(ORDERS_ENRICHED_BATCH))
+    query = "SELECT order_id, origin FROM t ORDER BY order_id LIMIT 1"
+    (order,) = run_query(query, {"t": table}).read_all().to_pylist()
+    id_, tx, at = order["order_id"], order["origin"]["tx_id"], order["origin"]["committed_at"]
+    found = where_lost(shop, [(id_, tx, at)])[id_]
+    ((_, value),) = next(change_topic.read_again(shop, found["offset"], found["offset"] + 1))
+    assert json.loads(value)["after"]["id"] == id_
+    assert "never reached" in where_lost(shop, [(id_, tx + 10**6, at)])[id_]["topic"]
+    assert "not searched" in where_lost(shop, [(id_, tx, None)])[id_]["topic"]
 
 
 def test_the_command_says_what_differs_and_exits_with_the_verdict(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lockstep.cdc.records import Begin, Change, End, Record, SnapshotNotice, Tombstone
+from lockstep.contracts import SNAPSHOT_COMMIT_LSN
 from lockstep.errors import SnapshotRepeatedError
 
 HELD_CHANGES_MAX = 50_000
@@ -23,8 +24,6 @@ HELD_CHANGES_MAX = 50_000
 once it is whole."""
 FINISHED_REMEMBERED = 100_000
 """Finished transactions whose late duplicates are recognised at once; others when their END is."""
-SNAPSHOT_LSN = 0
-"""Rows of the initial snapshot rank before every transaction, whose LSNs are larger."""
 _XID_SPAN = 2**32
 TRUNCATE = "t"
 """Kept whatever its table: it changes every row at once."""
@@ -272,8 +271,8 @@ class TransactionTracker:
             self._snapshot = None
         elif notice.kind == "COMPLETED" and self._snapshot is not None:
             snapshot, self._snapshot = self._snapshot, None
-            self.frontier = SNAPSHOT_LSN
-            return [self._released(snapshot, None, SNAPSHOT_LSN, 0), *self._release()]
+            self.frontier = SNAPSHOT_COMMIT_LSN
+            return [self._released(snapshot, None, SNAPSHOT_COMMIT_LSN, 0), *self._release()]
         return []
 
     def _pending_of(self, tx: int, offset: int) -> _Pending:

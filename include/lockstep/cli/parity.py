@@ -29,6 +29,18 @@ def check(start: Start, end: End, mode: Modes = None, as_json: AsJson = False) -
 
 
 @app.command()
+def diff(order: Annotated[int, typer.Option(help="The order's id.")]) -> None:
+    """Show one order through every mode over time; a * marks what the look-up may have raced."""
+    from rich.console import Console
+
+    from lockstep.parity.order_story import story_of
+    from lockstep.parity.report import story
+    from lockstep.settings import Settings
+
+    Console(highlight=False).print(story(order, story_of(Settings.load(), order)))
+
+
+@app.command()
 def status() -> None:
     """Show how far each mode is verified, and the newest verdicts."""
     from rich.console import Console

@@ -10,6 +10,7 @@ from rich.table import Table
 from lockstep.contracts import DifferenceClass, StreamMode
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.parity.check import Check
+from lockstep.parity.order_story import Moment, Saying
 
 SHOWN_OF_A_MODE = 10
 _COLOURS = {"pass": "green", "fail": "red", "waiting": "yellow", "not_covered": "yellow"}
@@ -93,6 +94,32 @@ def print_checks(console: Console, checks: Sequence[Check]) -> None:
         for part in differences(check.line.mode, check.differences):
             console.print(part)
     console.print(summary([check.line for check in checks]))
+
+
+def story(order_id: int, moments: Sequence[Moment]) -> RenderableType:
+    """One order over time: a row for each transaction and each group of tables that agree."""
+    table = Table(title=f"order {order_id}", title_justify="left", show_lines=True)
+    for title in ("committed", "by", "op", "says", "what"):
+        table.add_column(title, overflow="fold")
+    for moment in moments:
+        when = "" if moment.at is None else f"{moment.at:%Y-%m-%d %H:%M:%S.%f}Z"
+        by = f"{moment.what}\nLSN {moment.commit_lsn}"
+        for place, saying in enumerate(moment.sayings):
+            first = place == 0
+            table.add_row(
+                when if first else "",
+                by if first else "",
+                saying.op,
+                ", ".join(saying.modes),
+                escape(_said(saying)),
+            )
+    return table
+
+
+def _said(saying: Saying) -> str:
+    if saying.values is None:
+        return "gone"
+    return "\n".join(_plain(value) for value in saying.values.values())
 
 
 def _both_sides(one: Difference) -> str:

@@ -1,0 +1,117 @@
+"""When a window can be compared with a stream, and what is said when it cannot be yet."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+from lockstep.cdc.cuts import Cut
+from lockstep.cdc.run_commits import RunCommit
+from lockstep.contracts import (
+    DIMENSION_CHANGES,
+    DIMENSION_CHANGES_COLUMNS,
+    DIMENSION_CHANGES_PARTITION,
+    ORDERS_ENRICHED_BATCH,
+    ReadMode,
+    StreamMode,
+    Verdict,
+)
+from lockstep.errors import LakehouseError, WindowNotWrittenError
+from lockstep.parity import readiness as room
+from lockstep.parity.command import EXIT_CODES, worst
+from lockstep.parity.readiness import Readiness, modes_with_tables, readiness
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import AppendLog, arrow_schema
+from lockstep.streams.sink import open_change_log
+
+from tests.parity.history import WINDOW
+
+CUT_LSN = 5_000
+CUT_AT = WINDOW.end + timedelta(minutes=5)
+MODE = StreamMode.OUTBOX
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """An hourly table that a run has written."""
+    settings = Settings(home=tmp_path)
+    run = RunCommit(WINDOW, ReadMode.VIEW, 0, Cut("the run", "700:700:", CUT_LSN, CUT_AT))
+    write_deltalake(
+        settings.table_uri(ORDERS_ENRICHED_BATCH),
+        pa.table({"order_id": pa.array([], pa.int64())}),
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": run.as_json()}),
+    )
+    return settings
+
+
+def look(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    stream: int = CUT_LSN,
+    history: int = CUT_LSN,
+    began: datetime | None = WINDOW.start,
+) -> Readiness:
+    """Readiness when stream and history have come so far."""
+    log = open_change_log(settings, MODE)
+    log.append(log.schema.empty_table(), stream, 1)
+    dimensions = AppendLog(
+        settings.table_uri(DIMENSION_CHANGES),
+        DIMENSION_CHANGES_COLUMNS,
+        DIMENSION_CHANGES_PARTITION,
+        versions_kept_hours=1,
+    )
+    dimensions.append(arrow_schema(DIMENSION_CHANGES_COLUMNS).empty_table(), history, 1)
+    monkeypatch.setattr(room.change_topic, "began_at", lambda _: began)
+    return readiness(settings, WINDOW, MODE)
+
+
+def test_both_sides_past_the_cut_are_ready(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = look(settings, monkeypatch)
+    assert (ready.verdict, ready.reason) == (None, "")
+    assert (ready.frontier, ready.run.cut.marker_lsn) == (CUT_LSN, CUT_LSN)
+    assert modes_with_tables(settings) == [MODE]
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "words"),
+    [
+        ({"stream": CUT_LSN - 1}, Verdict.WAITING, "the stream has reached LSN 4999"),
+        ({"history": CUT_LSN - 1}, Verdict.WAITING, "the dimensions' history has reached"),
+        ({"began": None}, Verdict.WAITING, "has not begun"),
+        ({"began": CUT_AT + timedelta(seconds=1)}, Verdict.NOT_COVERED, "run the window again"),
+    ],
+)
+def test_what_stands_against_it_is_said(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    state: dict,
+    verdict: Verdict,
+    words: str,
+) -> None:
+    ready = look(settings, monkeypatch, **state)
+    assert ready.verdict is verdict
+    assert words in ready.reason
+
+
+def test_a_stream_that_never_ran_and_a_window_that_nobody_wrote_are_errors(
+    settings: Settings, tmp_path: Path
+) -> None:
+    assert modes_with_tables(settings) == []
+    with pytest.raises(LakehouseError, match="there is no Delta table"):
+        readiness(settings, WINDOW, MODE)
+    other = type(WINDOW)(WINDOW.end, WINDOW.end + timedelta(hours=1))
+    with pytest.raises(WindowNotWrittenError):
+        readiness(settings, other, MODE)
+
+
+def test_the_worst_verdict_is_the_exit_code() -> None:
+    verdicts = list(Verdict)
+    assert [EXIT_CODES[verdict] for verdict in verdicts] == [0, 1, 3, 2]
+    assert worst(verdicts) is Verdict.FAIL
+    assert worst([Verdict.PASS, Verdict.WAITING]) is Verdict.WAITING
+    assert worst([Verdict.WAITING, Verdict.NOT_COVERED]) is Verdict.NOT_COVERED
+    assert worst([Verdict.PASS]) is Verdict.PASS
