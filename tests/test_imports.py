@@ -53,7 +53,7 @@ ALLOWED = {
     },
     "airflow_ops": FOUNDATION
     | {"jars", "ledger", "parity", "quality", "spark", "stack", "supervise"},
-    "airflow_ui": FOUNDATION | {"quality"},
+    "airflow_ui": FOUNDATION | {"ledger", "supervise"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
     "jobs": FOUNDATION | {"batch", "parity", "quality", "spark", "streams"},

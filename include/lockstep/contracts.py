@@ -169,6 +169,7 @@ HOURLY_ASSET_URI = "lockstep://pizzeria/orders_enriched_batch"
 PARITY_DAG_ID = "orders_parity_hourly"
 SPARK_CONNECTION = "spark_default"
 DATA_DOCS_URL = "/lockstep/data-docs"
+PARITY_URL = "/lockstep/parity"
 
 
 def stream_dag_id(mode: StreamMode) -> str:

@@ -40,7 +40,7 @@ def append(settings: Settings, line: Comparison, differences: Sequence[Differenc
     if differences:
         rows = [_difference_row(line, difference) for difference in differences]
         _append(settings, PARITY_DIFFERENCES, DIFFERENCES_COLUMNS, rows)
-    _append(settings, PARITY_LEDGER, LEDGER_COLUMNS, [_line_row(line)])
+    _append(settings, PARITY_LEDGER, LEDGER_COLUMNS, [line_row(line)])
 
 
 def lines(settings: Settings, mode: StreamMode | None = None) -> list[Comparison]:
@@ -93,7 +93,8 @@ def _append(settings: Settings, table: str, columns: Mapping[str, str], rows: li
 _APPEND_ONLY = {"delta.appendOnly": "true"}
 
 
-def _line_row(line: Comparison) -> dict:
+def line_row(line: Comparison) -> dict:
+    """The line as a row of LEDGER_COLUMNS."""
     row = {f.name: getattr(line, f.name) for f in fields(Comparison)}
     window, counts = row.pop("window"), row.pop("counts")
     return {

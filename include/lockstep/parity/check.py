@@ -55,7 +55,7 @@ def check_window(
             verdict = Verdict.NOT_COVERED
             reason = (
                 f"{compared.before_capture:,} of its orders were there before change capture "
-                f"began, and were never published to {mode} since"
+                f"began, and {mode} knows only what was published since"
             )
     line = Comparison(
         check_id=str(uuid.uuid4()),

@@ -16,6 +16,7 @@ from lockstep.contracts import (
     DIMENSION_CHANGES,
     ORDERS_ENRICHED_BATCH,
     PIPELINE,
+    SNAPSHOT_COMMIT_LSN,
     DifferenceClass,
     StreamMode,
     Window,
@@ -41,7 +42,7 @@ class Compared:
 
     orders: that either side has in the window.
     counts: orders by class; classes without any are absent.
-    before_capture: of the missing ones, orders that were there before change capture began.
+    before_capture: orders that cannot be judged, for they rest on the time before change capture.
     differing: rows of differences.sql with `changes` (the dimensions' changes that explain the
         order), at most KEPT_OF_A_CLASS of each class, those before capture left out.
     """
@@ -142,13 +143,23 @@ def _explained(
 
 
 def _before(mode: StreamMode, ready: Readiness) -> "Column":
-    """Of a mode that knows only what was published: what was there before capture began."""
+    """Of a mode that knows only what was published: what rests on the time before capture began.
+
+    An order that was there before and never published since is not missing; and of one that the
+    initial snapshot found published, nobody knows what its names and prices were called since. An
+    order whose commit time the database does not tell counts as one of after.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     if mode not in (StreamMode.OUTBOX, StreamMode.MESSAGE):
         return F.lit(False)
+    committed_before = F.col("batch.origin.committed_at") < F.lit(ready.capture_began)
     is_missing = F.col("class") == DifferenceClass.MISSING_IN_STREAM
-    return is_missing & (F.col("batch.origin.committed_at") < F.lit(ready.capture_began))
+    is_unexplained = F.col("class") == DifferenceClass.VALUE_MISMATCH
+    of_snapshot = F.col("stream.commit_lsn") == SNAPSHOT_COMMIT_LSN
+    return F.coalesce(
+        (is_missing & committed_before) | (is_unexplained & of_snapshot), F.lit(False)
+    )
 
 
 def _counted(classed: "DataFrame") -> tuple[dict[DifferenceClass, int], int]:

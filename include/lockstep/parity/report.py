@@ -1,14 +1,14 @@
 """What a comparison found, for terminals and task logs: at most 100 columns."""
 
-import json
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from lockstep.contracts import DifferenceClass, StreamMode
+from lockstep.contracts import StreamMode
 from lockstep.ledger.entries import Comparison, Difference
+from lockstep.ledger.words import both_sides, explanation, plain
 from lockstep.parity.check import Check
 from lockstep.parity.order_story import Moment, Saying
 
@@ -47,37 +47,11 @@ def differences(mode: StreamMode, found: Sequence[Difference]) -> Iterable[Rende
     table.add_column("batch, stream", overflow="fold")
     table.add_column("because", overflow="fold")
     for one in shown:
-        sides, because = escape(_both_sides(one)), escape(explanation(one))
+        sides, because = escape(both_sides(one)), escape(explanation(one))
         table.add_row(str(one.order_id), one.kind, sides, because)
     yield table
     if len(found) > len(shown):
         yield f"and {len(found) - len(shown):,} more"
-
-
-def explanation(one: Difference) -> str:
-    """The evidence in a sentence or two."""
-    told = json.loads(one.evidence)
-    change, written = told.get("change"), told.get("written")
-    match one.kind:
-        case DifferenceClass.DIMENSION_DRIFT:
-            text = "; ".join(_drift(each) for each in told["explained_by"])
-        case DifferenceClass.CHANGED_AFTER_CUT:
-            text = f"{told['what']} by {_transaction(change)}, which the cut does not see"
-        case DifferenceClass.DUPLICATE_IN_STREAM:
-            text = f"{told['repeated_changes'] + 1} changes by {_transaction(change)}"
-        case DifferenceClass.MISSING_IN_STREAM:
-            text = f"written by {_transaction(written)}; {told.get('topic', '')}".rstrip("; ")
-            if change is not None:
-                text += f"; the stream's last change is {change['op']} by {_transaction(change)}"
-        case DifferenceClass.MISSING_IN_BATCH:
-            text = f"changed by {_transaction(change)}, which the cut sees"
-        case DifferenceClass.LOOKUP_RACE:
-            text = f"looked up after {_transaction(change)}, and marked as raced"
-        case _:
-            same = told["is_same_transaction"]
-            text = f"the stream has it as of {_transaction(change)}"
-            text += "" if same else f", the batch as of {_transaction(written)}"
-    return text
 
 
 def text_of(checks: Sequence[Check], width: int = 100) -> str:
@@ -119,33 +93,4 @@ def story(order_id: int, moments: Sequence[Moment]) -> RenderableType:
 def _said(saying: Saying) -> str:
     if saying.values is None:
         return "gone"
-    return "\n".join(_plain(value) for value in saying.values.values())
-
-
-def _both_sides(one: Difference) -> str:
-    if one.batch is None or one.stream is None:
-        return _values(one.batch or one.stream or "{}")
-    batch, stream = json.loads(one.batch), json.loads(one.stream)
-    names = json.loads(one.differing_columns)
-    return "\n".join(f"{n}: {_plain(batch[n])} | {_plain(stream[n])}" for n in names)
-
-
-def _values(text: str) -> str:
-    return ", ".join(_plain(value) for value in json.loads(text).values())
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(f"{item['pizza']} {item['price']}" for item in value) + "]"
-    return str(value)
-
-
-def _drift(change: dict) -> str:
-    what = f"{change['table']} {change['id']}: {change['column']}"
-    return f"{what} {change['from']} → {change['to']} by {_transaction(change)}"
-
-
-def _transaction(told: dict | None) -> str:
-    if told is None or told["tx_id"] is None:
-        return "the initial snapshot"
-    return f"transaction {told['tx_id']} at {told['committed_at']}"
+    return "\n".join(plain(value) for value in saying.values.values())

@@ -1,0 +1,70 @@
+"""A picture of how long orders waited, as SVG that follows the page's colours. Pure."""
+
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+
+from markupsafe import Markup
+
+from lockstep.contracts import Window
+from lockstep.ledger.delays import Delay, Delays
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 900, 300, 64, 28, 8
+TICKS = {0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h"}
+LOWEST, HIGHEST = 0.05, 7200.0
+TIMES = 6
+
+
+def delay_chart(delays: Delays, window: Window) -> Markup | str:
+    """Dots by commit time within the window (or what surrounds it) and waiting time, a log scale.
+
+    "" when there is nothing to show.
+    """
+    every = [*delays.batch, *delays.stream]
+    if not every:
+        return ""
+    first = min(window.start, *(delay.committed_at for delay in every))
+    last = max(window.end, *(delay.committed_at for delay in every))
+    span = (last - first) / timedelta(seconds=1)
+
+    def across(seconds: float) -> float:
+        return LEFT + (WIDTH - LEFT - 8) * seconds / span
+
+    def dots(series: Sequence[Delay], kind: str) -> str:
+        return "".join(
+            f'<circle class="{kind}" r="2.2" '
+            f'cx="{across((one.committed_at - first).total_seconds()):.1f}" '
+            f'cy="{_height(one.seconds):.1f}"/>'
+            for one in series
+        )
+
+    lines = "".join(
+        f'<path class="grid" d="M{LEFT} {_height(at):.1f}H{WIDTH}"/>'
+        f'<text x="{LEFT - 8}" y="{_height(at) + 4:.1f}" text-anchor="end">{text}</text>'
+        for at, text in TICKS.items()
+    )
+    times = "".join(
+        f'<text x="{across(span * n / TIMES):.1f}" y="{HEIGHT - 8}" text-anchor="middle">'
+        f"{first + (last - first) * n / TIMES:%H:%M}</text>"
+        for n in range(1, TIMES)
+    )
+    return Markup(  # noqa: S704 - numbers and times only
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img" '
+        f'aria-label="{_summary(delays)}">{lines}{times}'
+        f"{dots(delays.batch, 'batch')}{dots(delays.stream, 'stream')}</svg>"
+    )
+
+
+def _height(seconds: float) -> float:
+    bounded = min(max(seconds, LOWEST), HIGHEST)
+    share = math.log(bounded / LOWEST) / math.log(HIGHEST / LOWEST)
+    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share
+
+
+def _summary(delays: Delays) -> str:
+    told = []
+    for name, series in (("hourly run", delays.batch), ("stream", delays.stream)):
+        if series:
+            middle = sorted(delay.seconds for delay in series)[len(series) // 2]
+            told.append(f"{name}: median {middle:.1f} s")
+    return ", ".join(told)

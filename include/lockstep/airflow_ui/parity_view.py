@@ -1,0 +1,178 @@
+"""What the page "Parity" shows, out of the ledger, the streams' files and their tables."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from lockstep.airflow_ui.delay_chart import delay_chart
+from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep.errors import LakehouseError, LockstepError
+from lockstep.ledger import book
+from lockstep.ledger.delays import delays_of
+from lockstep.ledger.entries import Comparison, newest_of_each_window, verified
+from lockstep.ledger.words import both_sides, explanation
+from lockstep.settings import Settings
+from lockstep.supervise.health import Health
+from lockstep.supervise.observation import Observation, observe
+
+HOURS = 48
+SHOWN = 200
+HOUR = timedelta(hours=1)
+HourUrl = Callable[[Window, StreamMode], str]
+_WORDS = {
+    Verdict.PASS: "agrees",
+    Verdict.FAIL: "differs",
+    Verdict.WAITING: "stream behind",
+    Verdict.NOT_COVERED: "not covered",
+}
+_SIGNS = {
+    Verdict.PASS: "✓",
+    Verdict.FAIL: "✗",
+    Verdict.WAITING: "…",
+    Verdict.NOT_COVERED: "−",  # noqa: RUF001 - a minus sign
+}
+_BY_DESIGN = {
+    DifferenceClass.LOOKUP_RACE: "by design",
+    DifferenceClass.DIMENSION_DRIFT: "by design",
+    DifferenceClass.CHANGED_AFTER_CUT: "no part of the verdict",
+}
+
+
+def overview(settings: Settings, hour_url: HourUrl) -> dict:
+    """Values for parity.html: each mode that was ever compared or started, and its last hours."""
+    now = datetime.now(UTC)
+    of_mode: dict[StreamMode, list[Comparison]] = defaultdict(list)
+    for line in book.lines(settings):
+        of_mode[line.mode].append(line)
+    newest = max((line.window.end for lines in of_mode.values() for line in lines), default=now)
+    last = newest.replace(minute=0, second=0, microsecond=0)
+    starts = [last - HOUR * back for back in range(HOURS, 0, -1)]
+    modes = []
+    for mode in StreamMode:
+        seen = observe(settings, mode)
+        if of_mode[mode] or seen.desired is not None:
+            modes.append(_mode(mode, seen, of_mode[mode], starts, hour_url))
+    ticks = [f"{s:%H:%M}" if s.hour % 6 == 0 else "" for s in starts]
+    return {"now": f"{now:%Y-%m-%d %H:%M:%S} UTC", "modes": modes, "hours": HOURS, "ticks": ticks}
+
+
+def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl) -> dict:
+    """Values for hour.html: the window's newest comparison. Raises LakehouseError for none."""
+    lines = [line for line in book.lines(settings, mode) if line.window == window]
+    if not lines:
+        raise LakehouseError(f"the window {window} was never compared with {mode}")
+    *earlier, line = lines
+    found = book.differences(settings, line.check_id)
+    ranks = {kind: rank for rank, kind in enumerate(DifferenceClass)}
+    found.sort(key=lambda one: (ranks[one.kind], one.order_id))
+    total = sum(line.counts.values())
+    return {
+        "line": line,
+        "window": _window(window),
+        "words": _WORDS[line.verdict],
+        "tolerated": _BY_DESIGN,
+        "checked_at": f"{line.checked_at:%Y-%m-%d %H:%M:%S} UTC",
+        "earlier": [
+            {
+                "verdict": one.verdict,
+                "words": f"{_WORDS[one.verdict]} ({one.checked_at:%d %b %H:%M})",
+                "href": hour_url(one.window, mode),
+            }
+            for one in earlier
+        ],
+        "chart": _chart(settings, window, mode),
+        "differences": [
+            {
+                "order_id": one.order_id,
+                "kind": one.kind,
+                "severity": "waiting" if one.kind in _BY_DESIGN else "fail",
+                "sides": both_sides(one),
+                "because": explanation(one),
+            }
+            for one in found[:SHOWN]
+        ],
+        "more": max(0, total - SHOWN) if found else 0,
+    }
+
+
+def _mode(
+    mode: StreamMode,
+    seen: Observation,
+    lines: Sequence[Comparison],
+    starts: Sequence[datetime],
+    hour_url: HourUrl,
+) -> dict:
+    windows = newest_of_each_window(lines)
+    reach = verified(lines)
+    beat = seen.heartbeat
+    latency = beat.latency if beat is not None else None
+    newest = windows[-1] if windows else None
+    return {
+        "name": mode,
+        "health": seen.finding.health,
+        "health_class": "pass" if seen.finding.health is Health.OK else "waiting",
+        "why": seen.finding.why,
+        "lag": _seconds(beat and beat.lag_seconds),
+        "p50": _seconds(latency and latency.p50),
+        "p99": _seconds(latency and latency.p99),
+        "since": _time(reach and reach.since),
+        "through": _time(reach and reach.through),
+        "newest": newest
+        and {
+            "verdict": newest.verdict,
+            "words": f"{_SIGNS[newest.verdict]} {_WORDS[newest.verdict]}",
+            "href": hour_url(newest.window, mode),
+        },
+        "cells": _cells(mode, windows, starts, hour_url),
+    }
+
+
+def _cells(
+    mode: StreamMode,
+    windows: Sequence[Comparison],
+    starts: Sequence[datetime],
+    hour_url: HourUrl,
+) -> list[dict]:
+    """A cell for each hour; one that a longer window covers shows that window."""
+    by_start: Mapping[datetime, Comparison] = {
+        line.window.start + HOUR * place: line
+        for line in windows
+        for place in range(max(1, round(line.window.duration / HOUR)))
+    }
+    cells = []
+    for start in starts:
+        line = by_start.get(start)
+        when = _window(Window(start, start + HOUR))
+        if line is None:
+            cells.append({"href": "", "title": f"{when}: not compared"})
+            continue
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in line.counts.items())
+        title = f"{when}: {_WORDS[line.verdict]}, {line.orders_compared:,} orders"
+        cells.append(
+            {
+                "href": hour_url(line.window, mode),
+                "verdict": line.verdict,
+                "sign": _SIGNS[line.verdict],
+                "title": f"{title}; {counts}" if counts else title,
+            }
+        )
+    return cells
+
+
+def _chart(settings: Settings, window: Window, mode: StreamMode) -> str:
+    try:
+        return delay_chart(delays_of(settings, window, mode), window)
+    except LockstepError:
+        return ""  # a table that cannot be read now costs the picture, not the page
+
+
+def _window(window: Window) -> str:
+    return f"{window.start:%Y-%m-%d %H:%M} to {window.end:%H:%M} UTC"
+
+
+def _time(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

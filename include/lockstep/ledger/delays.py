@@ -1,0 +1,61 @@
+"""How long each order of a window took until it could be read, by hourly run and by stream."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from deltalake import DeltaTable
+
+from lockstep.contracts import ORDERS_ENRICHED_BATCH, StreamMode, Window, change_log_table
+from lockstep.settings import Settings
+from lockstep.sources.delta import open_table, run_query
+from lockstep.sources.hourly_runs import run_of
+
+SHOWN_MAX = 400
+"""Orders of a series; of more, every so-manieth."""
+
+
+@dataclass(frozen=True)
+class Delay:
+    """An order was committed at that moment, and readable so many seconds later."""
+
+    committed_at: datetime
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Delays:
+    """batch: until the hourly run read it (it is readable a few seconds later)."""
+
+    batch: Sequence[Delay]
+    stream: Sequence[Delay]
+
+
+def delays_of(settings: Settings, window: Window, mode: StreamMode) -> Delays:
+    """Raises LakehouseError or WindowNotWrittenError when a table or the window is not there."""
+    hourly = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+    log = open_table(settings.table_uri(change_log_table(mode)))
+    taken_at = run_of(hourly, window).cut.taken_at
+    bounds = (
+        f"order_time >= TIMESTAMP '{window.start.isoformat()}' "
+        f"AND order_time < TIMESTAMP '{window.end.isoformat()}'"
+    )
+    batch = f"""
+        SELECT origin['committed_at'] AS committed_at
+        FROM orders_of WHERE {bounds} AND origin['committed_at'] IS NOT NULL ORDER BY 1
+    """  # noqa: S608 - times only
+    stream = f"""
+        SELECT committed_at, written_at
+        FROM orders_of WHERE {bounds} AND op = 'c' AND tx_id IS NOT NULL ORDER BY 1
+    """  # noqa: S608 - times only
+    return Delays(
+        [Delay(at, (taken_at - at).total_seconds()) for (at,) in _some(batch, hourly)],
+        [Delay(at, (read - at).total_seconds()) for at, read in _some(stream, log)],
+    )
+
+
+def _some(query: str, table: DeltaTable) -> list[tuple[datetime, ...]]:
+    rows = run_query(query, {"orders_of": table}).read_all()
+    step = -(-rows.num_rows // SHOWN_MAX) or 1
+    columns = [column.to_pylist()[::step] for column in rows.columns]
+    return list(zip(*columns, strict=True))

@@ -1,0 +1,63 @@
+"""A difference in words: both sides' values, and what explains them. Pure."""
+
+import json
+
+from lockstep.contracts import DifferenceClass
+from lockstep.ledger.entries import Difference
+
+
+def explanation(one: Difference) -> str:
+    """The evidence in a sentence or two."""
+    told = json.loads(one.evidence)
+    change, written = told.get("change"), told.get("written")
+    match one.kind:
+        case DifferenceClass.DIMENSION_DRIFT:
+            text = "; ".join(_drift(each) for each in told["explained_by"])
+        case DifferenceClass.CHANGED_AFTER_CUT:
+            text = f"{told['what']} by {_transaction(change)}, which the cut does not see"
+        case DifferenceClass.DUPLICATE_IN_STREAM:
+            text = f"{told['repeated_changes'] + 1} changes by {_transaction(change)}"
+        case DifferenceClass.MISSING_IN_STREAM:
+            text = f"written by {_transaction(written)}; {told.get('topic', '')}".rstrip("; ")
+            if change is not None:
+                text += f"; the stream's last change is {change['op']} by {_transaction(change)}"
+        case DifferenceClass.MISSING_IN_BATCH:
+            text = f"changed by {_transaction(change)}, which the cut sees"
+        case DifferenceClass.LOOKUP_RACE:
+            text = f"looked up after {_transaction(change)}, and marked as raced"
+        case _:
+            same = told["is_same_transaction"]
+            text = f"the stream has it as of {_transaction(change)}"
+            text += "" if same else f", the batch as of {_transaction(written)}"
+    return text
+
+
+def both_sides(one: Difference) -> str:
+    """The differing columns, batch before stream; the whole order where one side lacks it."""
+    if one.batch is None or one.stream is None:
+        return _listed(one.batch or one.stream or "{}")
+    batch, stream = json.loads(one.batch), json.loads(one.stream)
+    names = json.loads(one.differing_columns)
+    return "\n".join(f"{n}: {plain(batch[n])} | {plain(stream[n])}" for n in names)
+
+
+def _listed(text: str) -> str:
+    return ", ".join(plain(value) for value in json.loads(text).values())
+
+
+def plain(value: object) -> str:
+    """A value of an order, the pizzas as a list of names and prices."""
+    if isinstance(value, list):
+        return "[" + ", ".join(f"{item['pizza']} {item['price']}" for item in value) + "]"
+    return str(value)
+
+
+def _drift(change: dict) -> str:
+    what = f"{change['table']} {change['id']}: {change['column']}"
+    return f"{what} {change['from']} → {change['to']} by {_transaction(change)}"
+
+
+def _transaction(told: dict | None) -> str:
+    if told is None or told["tx_id"] is None:
+        return "the initial snapshot"
+    return f"transaction {told['tx_id']} at {told['committed_at']}"

@@ -1,0 +1,227 @@
+"""The page "Parity": what it shows of the ledger, to whom, and how quickly with a year of hours."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from lockstep.airflow_ui import parity_page
+from lockstep.cdc.cuts import Cut
+from lockstep.cdc.run_commits import RunCommit
+from lockstep.contracts import (
+    CHANGE_LOG_COLUMNS,
+    ORDERS_ENRICHED_BATCH,
+    PARITY_LEDGER,
+    PARITY_URL,
+    DifferenceClass,
+    ReadMode,
+    StreamMode,
+    Verdict,
+    Window,
+    change_log_table,
+)
+from lockstep.ledger import book
+from lockstep.ledger.entries import LEDGER_COLUMNS, Comparison, Difference
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import arrow_schema
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+ROUTES = ["/", "/hour?mode=outbox&start=2024-05-01T12Z&end=2024-05-01T13Z", "/docs", "/x/y"]
+
+
+def line(hour: int, verdict: Verdict, mode: StreamMode = StreamMode.OUTBOX, **counts: int):
+    start = NOON + timedelta(hours=hour)
+    return Comparison(
+        check_id=f"{mode} {hour}",
+        window=Window(start, start + timedelta(hours=1)),
+        mode=mode,
+        verdict=verdict,
+        reason="1 value_mismatch" if verdict is Verdict.FAIL else "",
+        run_id="a run",
+        cut_snapshot="700:705:701",
+        cut_lsn=5000,
+        batch_version=3,
+        stream_version=4,
+        stream_frontier=6000,
+        orders_compared=1234,
+        definition="abc",
+        checked_at=start + timedelta(hours=1, minutes=6),
+        seconds=2.0,
+        counts={DifferenceClass(kind): count for kind, count in counts.items()},
+    )
+
+
+CHANGE = {"op": "c", "tx_id": 712, "commit_lsn": 4800, "committed_at": "2024-05-01T12:59:58Z"}
+ORDER = {
+    "order_time": "2024-05-01T12:40:00Z",
+    "client_name": "<b>Ada</b>",
+    "table_name": "Table 3",
+    "pizzas": [{"pizza": "Funghi", "price": "9.50"}],
+}
+DEARER = ORDER | {"pizzas": [{"pizza": "Funghi", "price": "9.90"}]}
+DIFFERENCES = [
+    Difference(
+        DifferenceClass.VALUE_MISMATCH,
+        77,
+        '["client_name"]',
+        json.dumps(ORDER),
+        json.dumps(ORDER | {"client_name": None}),
+        json.dumps({"change": CHANGE, "written": CHANGE, "is_same_transaction": True}),
+    ),
+    Difference(
+        DifferenceClass.DIMENSION_DRIFT,
+        75,
+        '["pizzas"]',
+        json.dumps(DEARER),
+        json.dumps(ORDER),
+        json.dumps(
+            {
+                "change": CHANGE,
+                "explained_by": [
+                    {
+                        "table": "pizzas",
+                        "id": 4,
+                        "column": "price",
+                        "from": "9.50",
+                        "to": "9.90",
+                        "tx_id": 719,
+                        "committed_at": "2024-05-01T13:01:07Z",
+                    }
+                ],
+            }
+        ),
+    ),
+]
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    """Three hours of one mode, the last of which differs; the tables of that hour."""
+    settings = Settings(home=tmp_path)
+    book.append(settings, line(-2, Verdict.PASS), [])
+    book.append(settings, line(-1, Verdict.PASS, dimension_drift=3), [])
+    failed = line(0, Verdict.FAIL, dimension_drift=1, value_mismatch=1)
+    book.append(settings, failed, DIFFERENCES)
+    write_tables(settings, failed.window)
+    return settings
+
+
+def write_tables(settings: Settings, window: Window) -> None:
+    cut = Cut("a run", "700:705:701", 5000, window.end + timedelta(minutes=5))
+    run = RunCommit(window, ReadMode.VIEW, 1, cut)
+    committed = window.start + timedelta(minutes=40)
+    origin = pa.array([{"committed_at": committed}], pa.struct([("committed_at", TIME)]))
+    times = pa.array([committed], TIME)
+    write_deltalake(
+        settings.table_uri(ORDERS_ENRICHED_BATCH),
+        pa.table({"order_id": pa.array([75], pa.int64()), "order_time": times, "origin": origin}),
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": run.as_json()}),
+    )
+    change = {
+        **dict.fromkeys(CHANGE_LOG_COLUMNS),
+        "order_id": 75,
+        "op": "c",
+        "tx_id": 712,
+        "order_time": committed,
+        "committed_at": committed,
+        "written_at": committed + timedelta(milliseconds=400),
+        "pizzas": [{"pizza": "Funghi", "price": Decimal("9.50")}],
+    }
+    rows = pa.Table.from_pylist([change], arrow_schema(CHANGE_LOG_COLUMNS))
+    write_deltalake(settings.table_uri(change_log_table(StreamMode.OUTBOX)), rows)
+
+
+TIME = pa.timestamp("us", "UTC")
+
+
+@pytest.fixture
+def client_for(token_of):
+    """A function from settings and role to a client of the app as Airflow mounts it."""
+
+    def client(settings, role="viewer", *, signed_in=True):
+        airflow = FastAPI()
+        airflow.mount(PARITY_URL, parity_page.create_app(settings))
+        cookies = {"_token": token_of(role)} if signed_in else {}
+        return TestClient(airflow, cookies=cookies)
+
+    return client
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_anybody_not_signed_in_gets_401_on_every_route(client_for, settings, route):
+    answer = client_for(settings, signed_in=False).get(PARITY_URL + route)
+    assert answer.status_code == 401
+    assert "outbox" not in answer.text
+
+
+def test_a_user_without_a_role_is_refused(client_for, settings):
+    assert client_for(settings, role=None).get(PARITY_URL + "/").status_code == 403
+
+
+def test_the_overview_shows_each_mode_and_its_hours(client_for, settings):
+    page = client_for(settings).get(PARITY_URL + "/")
+    assert page.status_code == 200
+    assert "<strong>outbox</strong>" in page.text
+    assert "lookup" not in page.text.replace("the look-up", "")
+    assert page.text.count('class="pass"') == 2
+    assert "2024-05-01 12:00 to 13:00 UTC: differs, 1,234 orders; 1 dimension_drift" in page.text
+    assert "2024-05-01 10:00" in page.text  # verified since
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "<script" not in page.text
+
+
+def test_an_hour_lists_its_orders_worst_first_with_evidence(client_for, settings):
+    client = client_for(settings)
+    hour = client.get(PARITY_URL + ROUTES[1]).text
+    assert hour.index("<strong>75</strong>") < hour.index("<strong>77</strong>")
+    assert "pizzas 4: price 9.50 → 9.90 by transaction 719" in hour
+    assert "&lt;b&gt;Ada&lt;/b&gt; | None" in hour
+    assert "<b>Ada" not in hour
+    assert hour.count("<circle") == 2
+    assert "hourly run: median 1500.0 s, stream: median 0.4 s" in hour
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("mode=temporal&start=2024-05-01T12Z&end=2024-05-01T13Z", 404),
+        ("mode=outbox&start=2024-05-01T12Z&end=2024-05-01T11Z", 404),
+        ("mode=outbox&start=yesterday&end=2024-05-01T11Z", 404),
+        ("mode=nobody&start=2024-05-01T12Z&end=2024-05-01T13Z", 422),
+    ],
+)
+def test_what_is_not_there_is_said(client_for, settings, query, status):
+    answer = client_for(settings).get(f"{PARITY_URL}/hour?{query}")
+    assert answer.status_code == status
+    assert "Traceback" not in answer.text
+
+
+def test_before_the_first_comparison_the_page_says_what_to_do(client_for, tmp_path):
+    page = client_for(Settings(home=tmp_path)).get(PARITY_URL + "/").text
+    assert "Nothing has been compared yet" in page
+    assert "stream_outbox" in page
+
+
+def test_a_year_of_hours_is_shown_quickly(client_for, tmp_path):
+    """Far below a second on a quiet machine (`lockstep bench` measures); here only no hang."""
+    settings = Settings(home=tmp_path)
+    rows = [
+        book.line_row(line(-hour, Verdict.PASS, mode))
+        for hour in range(365 * 24)
+        for mode in StreamMode
+    ]
+    table = pa.Table.from_pylist(rows, arrow_schema(LEDGER_COLUMNS))
+    write_deltalake(settings.table_uri(PARITY_LEDGER), table)
+    client = client_for(settings)
+    client.get(PARITY_URL + "/")
+    started = time.monotonic()
+    page = client.get(PARITY_URL + "/").text
+    seconds = time.monotonic() - started
+    assert "2023-05-02 13:00" in page
+    assert seconds < 10, f"{seconds:.1f} s"
+    print(f"a year of hours: {seconds:.2f} s")  # noqa: T201
