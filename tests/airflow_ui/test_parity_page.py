@@ -178,7 +178,7 @@ def test_the_overview_shows_each_mode_and_its_hours(client_for, settings):
 def test_an_hour_lists_its_orders_worst_first_with_evidence(client_for, settings):
     client = client_for(settings)
     hour = client.get(PARITY_URL + ROUTES[1]).text
-    assert hour.index("<strong>75</strong>") < hour.index("<strong>77</strong>")
+    assert hour.index("<strong>77</strong>") < hour.index("<strong>75</strong>")
     assert "pizzas 4: price 9.50 → 9.90 by transaction 719" in hour
     assert "&lt;b&gt;Ada&lt;/b&gt; | None" in hour
     assert "<b>Ada" not in hour

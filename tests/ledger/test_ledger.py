@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
 from lockstep.ledger import book
-from lockstep.ledger.entries import Comparison, Difference, Verified, verified
+from lockstep.ledger.entries import Comparison, Difference, Judged, Verified, verified
 from lockstep.ledger.status import status_table
 from lockstep.settings import Settings
 from rich.console import Console
@@ -19,6 +19,10 @@ PASS, FAIL, WAITING, NOT_COVERED = Verdict.PASS, Verdict.FAIL, Verdict.WAITING, 
 
 def hour(number: int) -> datetime:
     return NOON + timedelta(hours=number)
+
+
+def judged(*lines: Comparison) -> list[Judged]:
+    return [Judged(o.mode, o.window.start, o.window.end, o.verdict, o.checked_at) for o in lines]
 
 
 def line(number: int, verdict: Verdict, checked: int = 0, **changed: object) -> Comparison:
@@ -60,16 +64,16 @@ def test_a_mode_is_verified_over_windows_that_passed_without_a_gap(
     verdicts: Sequence[Verdict | None], through: int | None
 ) -> None:
     lines = [line(n, verdict) for n, verdict in enumerate(verdicts) if verdict is not None]
-    found = verified(reversed(lines))
+    found = verified(reversed(judged(*lines)))
     assert (found and found.through) == (None if through is None else hour(through))
 
 
 def test_an_hour_compared_again_closes_the_gap_and_opens_one() -> None:
     lines = [line(0, PASS), line(1, FAIL), line(2, PASS)]
-    assert verified(lines) == Verified(hour(0), hour(1))
-    assert verified([*lines, line(1, PASS, checked=5)]) == Verified(hour(0), hour(3))
+    assert verified(judged(*lines)) == Verified(hour(0), hour(1))
+    assert verified(judged(*lines, line(1, PASS, checked=5))) == Verified(hour(0), hour(3))
     again = [*lines, line(1, PASS, checked=5), line(1, FAIL, checked=9)]
-    assert verified(again) == Verified(hour(0), hour(1))
+    assert verified(judged(*again)) == Verified(hour(0), hour(1))
 
 
 def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -> None:
@@ -86,6 +90,8 @@ def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -
     book.append(settings, other, found[:1])
     assert book.lines(settings, StreamMode.OUTBOX) == [first, again]
     assert len(book.lines(settings)) == 3
+    assert sorted(book.judged(settings)) == sorted(judged(first, again, other))
+    assert book.lines(settings, since=hour(1)) == []
     assert book.differences(settings, first.check_id) == [found[1], found[0]]
     assert book.differences(settings, again.check_id) == []
     assert book.differences(settings, "it's another") == found[:1]
@@ -94,7 +100,7 @@ def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -
 def test_the_status_shows_each_mode_and_its_newest_hours() -> None:
     lines = [line(0, PASS), line(1, FAIL), line(0, WAITING, mode=StreamMode.LOOKUP)]
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(status_table(lines))
+    console.print(status_table(judged(*lines)))
     text = console.export_text()
     assert "2024-05-01 13:00Z" in text
     assert "✓✗" in text

@@ -9,7 +9,7 @@ from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
 from lockstep.errors import LakehouseError, LockstepError
 from lockstep.ledger import book
 from lockstep.ledger.delays import delays_of
-from lockstep.ledger.entries import Comparison, newest_of_each_window, verified
+from lockstep.ledger.entries import Comparison, Judged, Verified, verified
 from lockstep.ledger.words import both_sides, explanation
 from lockstep.settings import Settings
 from lockstep.supervise.health import Health
@@ -31,6 +31,11 @@ _SIGNS = {
     Verdict.WAITING: "…",
     Verdict.NOT_COVERED: "−",  # noqa: RUF001 - a minus sign
 }
+_HEALTH_CLASSES = {
+    Health.OK: "pass",
+    Health.STARTING: "waiting",
+    Health.STOPPED: "not_covered",
+}
 _BY_DESIGN = {
     DifferenceClass.LOOKUP_RACE: "by design",
     DifferenceClass.DIMENSION_DRIFT: "by design",
@@ -41,17 +46,25 @@ _BY_DESIGN = {
 def overview(settings: Settings, hour_url: HourUrl) -> dict:
     """Values for parity.html: each mode that was ever compared or started, and its last hours."""
     now = datetime.now(UTC)
-    of_mode: dict[StreamMode, list[Comparison]] = defaultdict(list)
-    for line in book.lines(settings):
-        of_mode[line.mode].append(line)
-    newest = max((line.window.end for lines in of_mode.values() for line in lines), default=now)
+    of_mode: dict[StreamMode, list[Judged]] = defaultdict(list)
+    for judged in book.judged(settings):
+        of_mode[judged.mode].append(judged)
+    newest = max((one.end for every in of_mode.values() for one in every), default=now)
     last = newest.replace(minute=0, second=0, microsecond=0)
     starts = [last - HOUR * back for back in range(HOURS, 0, -1)]
+    shown = {
+        (line.mode, line.window.start, line.window.end): line  # the last of a window stays
+        for line in book.lines(settings, since=starts[0])
+    }
     modes = []
     for mode in StreamMode:
         seen = observe(settings, mode)
         if of_mode[mode] or seen.desired is not None:
-            modes.append(_mode(mode, seen, of_mode[mode], starts, hour_url))
+            lines = [line for (of, *_), line in shown.items() if of is mode]
+            modes.append(
+                _mode(seen, verified(of_mode[mode]))
+                | {"name": mode, **_hours(mode, lines, starts, hour_url)}
+            )
     ticks = [f"{s:%H:%M}" if s.hour % 6 == 0 else "" for s in starts]
     return {"now": f"{now:%Y-%m-%d %H:%M:%S} UTC", "modes": modes, "hours": HOURS, "ticks": ticks}
 
@@ -64,7 +77,7 @@ def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl
     *earlier, line = lines
     found = book.differences(settings, line.check_id)
     ranks = {kind: rank for rank, kind in enumerate(DifferenceClass)}
-    found.sort(key=lambda one: (ranks[one.kind], one.order_id))
+    found.sort(key=lambda one: (one.kind in _BY_DESIGN, ranks[one.kind], one.order_id))
     total = sum(line.counts.values())
     return {
         "line": line,
@@ -95,35 +108,33 @@ def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl
     }
 
 
-def _mode(
-    mode: StreamMode,
-    seen: Observation,
-    lines: Sequence[Comparison],
-    starts: Sequence[datetime],
-    hour_url: HourUrl,
-) -> dict:
-    windows = newest_of_each_window(lines)
-    reach = verified(lines)
+def _mode(seen: Observation, reach: Verified | None) -> dict:
     beat = seen.heartbeat
     latency = beat.latency if beat is not None else None
-    newest = windows[-1] if windows else None
     return {
-        "name": mode,
         "health": seen.finding.health,
-        "health_class": "pass" if seen.finding.health is Health.OK else "waiting",
+        "health_class": _HEALTH_CLASSES.get(seen.finding.health, "fail"),
         "why": seen.finding.why,
         "lag": _seconds(beat and beat.lag_seconds),
         "p50": _seconds(latency and latency.p50),
         "p99": _seconds(latency and latency.p99),
         "since": _time(reach and reach.since),
         "through": _time(reach and reach.through),
+    }
+
+
+def _hours(
+    mode: StreamMode, lines: Sequence[Comparison], starts: Sequence[datetime], hour_url: HourUrl
+) -> dict:
+    newest = max(lines, key=lambda line: line.window.end, default=None)
+    return {
         "newest": newest
         and {
             "verdict": newest.verdict,
             "words": f"{_SIGNS[newest.verdict]} {_WORDS[newest.verdict]}",
             "href": hour_url(newest.window, mode),
         },
-        "cells": _cells(mode, windows, starts, hour_url),
+        "cells": _cells(mode, lines, starts, hour_url),
     }
 
 

@@ -49,4 +49,4 @@ def status() -> None:
     from lockstep.ledger.status import status_table
     from lockstep.settings import Settings
 
-    Console(highlight=False).print(status_table(book.lines(Settings.load())))
+    Console(highlight=False).print(status_table(book.judged(Settings.load())))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -22,12 +23,15 @@ from lockstep.ledger.entries import (
     LEDGER_COLUMNS,
     Comparison,
     Difference,
+    Judged,
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table, run_query
 
+COMPACTED_EVERY = 100
+"""Commits, each a file of a line: a year of hours and modes has 44,000."""
 WRITER_SECONDS_MAX = 60.0
 """A line is written in a moment; so long is waited for another's."""
 
@@ -43,11 +47,33 @@ def append(settings: Settings, line: Comparison, differences: Sequence[Differenc
     _append(settings, PARITY_LEDGER, LEDGER_COLUMNS, [line_row(line)])
 
 
-def lines(settings: Settings, mode: StreamMode | None = None) -> list[Comparison]:
-    """All lines, of one mode or of all, the oldest first; none before the first comparison."""
-    where = "" if mode is None else f"WHERE mode = '{mode}'"
+def lines(
+    settings: Settings, mode: StreamMode | None = None, since: datetime | None = None
+) -> list[Comparison]:
+    """All lines, the oldest first; none before the first comparison.
+
+    mode: only this one's. since: only of windows that begin then or later.
+    """
+    conditions = [] if mode is None else [f"mode = '{mode}'"]
+    if since is not None:
+        conditions.append(f"window_start >= TIMESTAMP '{since.isoformat()}'")
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     query = f"SELECT * FROM ledger {where} ORDER BY checked_at"  # noqa: S608
     return [_line_of(row) for row in _rows(settings, PARITY_LEDGER, query)]
+
+
+def judged(settings: Settings) -> list[Judged]:
+    """The least of every line: a year of hours and modes is read in a moment."""
+    query = "SELECT mode, window_start, window_end, verdict, checked_at FROM ledger"
+    found = _table(settings, PARITY_LEDGER, query)
+    if found is None:
+        return []
+    modes, starts, ends, verdicts, times = (column.to_pylist() for column in found.columns)
+    known = {str(value): value for value in (*StreamMode, *Verdict)}
+    return [
+        Judged(known[mode], start, end, known[verdict], at)
+        for mode, start, end, verdict, at in zip(modes, starts, ends, verdicts, times, strict=True)
+    ]
 
 
 def differences(settings: Settings, check_id: str) -> list[Difference]:
@@ -64,10 +90,16 @@ def differences(settings: Settings, check_id: str) -> list[Difference]:
 
 
 def _rows(settings: Settings, table: str, query: str) -> list[dict]:
+    found = _table(settings, table, query)
+    return [] if found is None else found.to_pylist()
+
+
+def _table(settings: Settings, table: str, query: str) -> pa.Table | None:
+    """The query's answer; None while there is no such table."""
     uri = settings.table_uri(table)
     if not DeltaTable.is_deltatable(uri):
-        return []
-    return run_query(query, {"ledger": open_table(uri)}).read_all().to_pylist()
+        return None
+    return run_query(query, {"ledger": open_table(uri)}).read_all()
 
 
 def _append(settings: Settings, table: str, columns: Mapping[str, str], rows: list[dict]) -> None:
@@ -83,6 +115,9 @@ def _append(settings: Settings, table: str, columns: Mapping[str, str], rows: li
     def write() -> None:
         with sole_writer(settings, table):
             write_deltalake(uri, content, mode="append", configuration=_APPEND_ONLY)
+            if (written := DeltaTable(uri)).version() % COMPACTED_EVERY == COMPACTED_EVERY - 1:
+                written.optimize.compact()
+                written.create_checkpoint()
 
     try:
         write()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
 
@@ -88,28 +89,38 @@ class Verified:
     through: datetime
 
 
-def newest_of_each_window(lines: Iterable[Comparison]) -> list[Comparison]:
+class Judged(NamedTuple):
+    """The least of a line: which window of which mode came to which verdict, and when."""
+
+    mode: StreamMode
+    start: datetime
+    end: datetime
+    verdict: Verdict
+    checked_at: datetime
+
+
+def newest_of_each_window(lines: Iterable[Judged]) -> list[Judged]:
     """Of one mode's lines the last of each window, in the order of the windows."""
-    newest: dict[tuple[datetime, datetime], Comparison] = {}
+    newest: dict[tuple[datetime, datetime], Judged] = {}
     for line in sorted(lines, key=lambda line: line.checked_at):
-        newest[line.window.start, line.window.end] = line
+        newest[line.start, line.end] = line
     return [newest[bounds] for bounds in sorted(newest)]
 
 
-def verified(lines: Iterable[Comparison]) -> Verified | None:
+def verified(lines: Iterable[Judged]) -> Verified | None:
     """How far a mode is verified, given all of its lines; None when no window ever passed.
 
     It begins with the first window that passed and moves over windows that passed, each beginning
     where the one before ended. Whatever else is found there, or nothing, stops it, until that
     window is compared again and passes.
     """
-    found: Verified | None = None
+    since = through = None
     for line in newest_of_each_window(lines):
         passed = line.verdict is Verdict.PASS
-        if found is None:
-            found = Verified(line.window.start, line.window.end) if passed else None
-        elif not passed or line.window.start > found.through:
+        if through is None:
+            since, through = (line.start, line.end) if passed else (None, None)
+        elif not passed or line.start > through:
             break
-        elif line.window.end > found.through:
-            found = Verified(found.since, line.window.end)
-    return found
+        else:
+            through = max(through, line.end)
+    return None if through is None else Verified(since, through)

@@ -6,7 +6,7 @@ from datetime import datetime
 from rich.table import Table
 
 from lockstep.contracts import StreamMode
-from lockstep.ledger.entries import Comparison, newest_of_each_window, verified
+from lockstep.ledger.entries import Judged, newest_of_each_window, verified
 
 NEWEST = 24
 _SIGNS = {
@@ -17,7 +17,7 @@ _SIGNS = {
 }
 
 
-def status_table(lines: Sequence[Comparison]) -> Table:
+def status_table(lines: Sequence[Judged]) -> Table:
     """A row for each mode that was ever compared; the newest windows on the right."""
     table = Table(box=None, pad_edge=False)
     for title in ("mode", "verified since", "verified through", "windows", "newest"):
