@@ -4,18 +4,36 @@ One driver and one database for all: each test adds to what the ones before did.
 """
 
 import json
+import os
 import random
+import subprocess
+import sys
+from collections import Counter
 
 import pytest
-from lockstep.contracts import StreamMode
+from lockstep.contracts import (
+    ORDERS_ENRICHED_BATCH,
+    DifferenceClass,
+    StreamMode,
+    Verdict,
+    Window,
+)
 from lockstep.errors import StreamBusyError
+from lockstep.ledger import book
+from lockstep.parity.check import check_window
+from lockstep.parity.lost_orders import where_lost
+from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.soak import kills
 from lockstep.soak.kills import Target
 from lockstep.soak.report import Progress
 from lockstep.soak.scenarios import Bench, FullMix, Kills, PizzaPlaceReplay, Redelivery, Scenario
 from lockstep.soak.totals import current_totals
+from lockstep.sources import change_topic
+from lockstep.sources.delta import open_table, run_query
 from lockstep.supervise import launcher
+from pyspark.sql import SparkSession
 
+from tests.e2e.evening import evening, expected_counts
 from tests.hourly_table import SMALL_PIZZERIA
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
@@ -63,3 +81,78 @@ def test_a_second_start_is_refused_by_name(bench: Bench) -> None:
     with pytest.raises(StreamBusyError, match="outbox"):
         launcher.start(bench.settings, [StreamMode.OUTBOX], "twice")
     assert bench.check() == []
+
+
+@pytest.fixture(scope="module")
+def written(bench: Bench, spark: SparkSession) -> Window:
+    """A window that the hourly run has written while orders came."""
+    seed = random.randrange(1000)
+    print(f"seed {seed}")  # noqa: T201 - shown when the test fails
+    return evening(bench.settings, spark, seed)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", StreamMode)
+def test_each_mode_agrees_with_the_hourly_run_but_for_what_the_database_explains(
+    bench: Bench, written: Window, spark: SparkSession, mode: StreamMode
+) -> None:
+    check = check_window(lambda: spark, bench.settings, written, mode)
+    expected = expected_counts(bench.settings, written)
+    counts = Counter({str(kind): n for kind, n in check.line.counts.items()})
+    mismatches = [d for d in check.differences if d.kind is DifferenceClass.VALUE_MISMATCH]
+    assert mismatches == []
+    assert check.line.verdict is Verdict.PASS, check.line
+    assert expected["changed_after_cut"] > 0
+    assert expected["dimension_drift"] > 0
+    if mode is StreamMode.LOOKUP:  # a raced row may have become right, or wrong in its own way
+        counts["dimension_drift"] += counts.pop("lookup_race", 0)
+        assert counts["dimension_drift"] >= 1
+        assert set(counts) == set(expected)
+    else:
+        assert counts == expected
+    assert book.lines(bench.settings, mode)[-1] == check.line
+
+
+@pytest.mark.spark
+def test_of_an_order_it_is_known_whether_its_change_reached_the_topic(
+    bench: Bench, written: Window
+) -> None:
+    table = open_table(bench.settings.table_uri(ORDERS_ENRICHED_BATCH))
+    query = "SELECT order_id, origin FROM t ORDER BY order_id LIMIT 1"
+    (order,) = run_query(query, {"t": table}).read_all().to_pylist()
+    id_, tx, at = order["order_id"], order["origin"]["tx_id"], order["origin"]["committed_at"]
+    offset = where_lost(bench.settings, [(id_, tx, at)])[id_]["offset"]
+    ((_, value),) = next(change_topic.read_again(bench.settings, offset, offset + 1))
+    assert json.loads(value)["after"]["id"] == id_
+    assert "never reached" in where_lost(bench.settings, [(id_, tx + 10**6, at)])[id_]["topic"]
+    assert "not searched" in where_lost(bench.settings, [(id_, tx, None)])[id_]["topic"]
+
+
+@pytest.mark.spark
+def test_the_comparison_as_a_job_says_what_differs_and_exits_with_the_verdict(
+    bench: Bench, written: Window
+) -> None:
+    bounds = ["--start", written.start.isoformat(), "--end", written.end.isoformat()]
+    done = parity_job(bench.settings, *bounds, "--mode", "outbox")
+    assert done.returncode == 0, done.stderr
+    assert DifferenceClass.CHANGED_AFTER_CUT in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    refused = parity_job(bench.settings, "--start", "2015-01-01T11Z", "--end", "2015-01-01T12Z")
+    assert refused.returncode == 2
+    assert "no run replaced exactly the window" in refused.stderr
+
+
+def parity_job(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(PROJECT_DIR / "jobs" / "check_parity.py"), *arguments],
+        env=os.environ
+        | {
+            "LOCKSTEP_HOME": str(settings.home),
+            "LOCKSTEP_KAFKA_PORT": str(settings.kafka_port),
+            "COLUMNS": "100",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
