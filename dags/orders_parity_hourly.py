@@ -11,6 +11,7 @@ from airflow.sdk import DAG, Param, task
 from lockstep import contracts
 from lockstep.airflow_ops import parity
 from lockstep.airflow_ops.assets import HOURLY_ORDERS
+from lockstep.airflow_ops.notify import FailureNotifier
 from lockstep.airflow_ops.spark_jobs import spark_jars
 from lockstep.settings import Settings
 
@@ -50,5 +51,6 @@ with DAG(
         retries=2,
         retry_delay=timedelta(minutes=1),
         execution_timeout=timedelta(minutes=20),
+        on_failure_callback=FailureNotifier("Batch and stream differ, or could not be compared"),
         **parity.comparison_arguments(Settings.load()),
     ).expand_kwargs(comparisons())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Param
 from lockstep import contracts
+from lockstep.airflow_ops.notify import FailureNotifier
 from lockstep.airflow_ops.streams import RESTARTS_MAX, SuperviseStreamOperator
 from lockstep.contracts import StreamMode
 
@@ -55,5 +56,6 @@ for mode in StreamMode:
             task_id="supervise",
             mode=mode.value,
             restarts_max="{{ params.restarts_max }}",
+            on_failure_callback=FailureNotifier(f"The stream {mode} is given up"),
             doc_md="Deferred while the stream runs. *Mark as failed* stops the stream gracefully.",
         )

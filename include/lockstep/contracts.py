@@ -168,6 +168,7 @@ HOURLY_DAG_ID = "orders_enriched_hourly"
 HOURLY_ASSET_URI = "lockstep://pizzeria/orders_enriched_batch"
 PARITY_DAG_ID = "orders_parity_hourly"
 SPARK_CONNECTION = "spark_default"
+NOTIFY_CONNECTION = "lockstep_notify"
 DATA_DOCS_URL = "/lockstep/data-docs"
 PARITY_URL = "/lockstep/parity"
 

@@ -1,0 +1,118 @@
+"""Who is told of a failed task, by real receivers on loopback."""
+
+import json
+import logging
+import socketserver
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+from lockstep.airflow_ops.notify import FailureNotifier
+from lockstep.contracts import NOTIFY_CONNECTION
+
+VARIABLE = f"AIRFLOW_CONN_{NOTIFY_CONNECTION.upper()}"
+CONTEXT = {
+    "task_instance": SimpleNamespace(log_url="http://127.0.0.1:18080/dags/a/runs/b/tasks/c"),
+    "exception": ValueError("[12:00, 13:00), outbox: fail: 1 value_mismatch <b>"),
+}
+
+
+class Webhook(BaseHTTPRequestHandler):
+    """Keeps what is posted; answers 500 below /broken."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append((self.path, json.loads(body)))
+        self.send_response(500 if self.path.startswith("/broken") else 200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Mailbox(socketserver.StreamRequestHandler):
+    """As much of SMTP as one letter needs."""
+
+    def handle(self) -> None:
+        self._say("220 mailbox")
+        letter, reading = [], False
+        for raw in self.rfile:
+            line = raw.decode().rstrip("\r\n")
+            if reading and line != ".":
+                letter.append(line)
+                continue
+            if reading:
+                self.server.received.append(("mail", "\n".join(letter)))
+            reading = line.upper() == "DATA"
+            if line.upper().startswith("QUIT"):
+                self._say("221 bye")
+                return
+            self._say("354 go on" if reading else "250 well")
+
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
+def serving(server: socketserver.TCPServer) -> Iterator[socketserver.TCPServer]:
+    server.received = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def webhook() -> Iterator[ThreadingHTTPServer]:
+    yield from serving(ThreadingHTTPServer(("127.0.0.1", 0), Webhook))
+
+
+@pytest.fixture
+def mailbox() -> Iterator[socketserver.ThreadingTCPServer]:
+    yield from serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox))
+
+
+def address(server: socketserver.TCPServer) -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def test_a_webhook_is_told_what_failed_why_and_where(webhook, monkeypatch):
+    connection = {"conn_type": "http", "host": f"{address(webhook)}/services/", "password": "T/B"}
+    monkeypatch.setenv(VARIABLE, json.dumps(connection))
+    FailureNotifier("parity failed").notify(CONTEXT)
+    ((path, body),) = webhook.received
+    assert path == "/services/T/B"
+    for words in ("parity failed", "1 value_mismatch", "tasks/c"):
+        assert words in body["text"]
+
+
+def test_an_e_mail_goes_to_the_addresses_of_the_connection(mailbox, monkeypatch):
+    extra = {"to": "ada@example.org", "from_email": "lockstep@example.org"}
+    extra |= {"disable_ssl": True, "disable_tls": True}
+    port = mailbox.server_address[1]
+    connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": extra}
+    monkeypatch.setenv(VARIABLE, json.dumps(connection))
+    FailureNotifier("parity failed").notify(CONTEXT)
+    ((_, letter),) = mailbox.received
+    assert "To: ada@example.org" in letter
+    assert "parity failed" in letter
+
+
+def test_without_a_connection_nobody_is_told(monkeypatch, caplog):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    caplog.set_level(logging.INFO)
+    FailureNotifier("parity failed").notify(CONTEXT)
+
+
+def test_a_receiver_that_fails_is_no_failure_and_no_secret_is_logged(
+    webhook, monkeypatch, caplog, capsys
+):
+    host = f"{address(webhook)}/broken"
+    connection = {"conn_type": "http", "host": host, "password": "hush-hush"}
+    monkeypatch.setenv(VARIABLE, json.dumps(connection))
+    FailureNotifier("parity failed").notify(CONTEXT)
+    assert len(webhook.received) == 1
+    assert "hush-hush" not in caplog.text + capsys.readouterr().out
