@@ -71,6 +71,19 @@ def test_a_row_knows_the_row_that_it_was_made_of(
     assert {id_: order["table_assignment_id"] for id_, order in origins.items()} == ids
 
 
+def test_a_table_of_before_a_column_gets_it(spark: SparkSession, pizzeria: Settings) -> None:
+    run_window(spark, pizzeria, DAYS, ReadMode.VIEW)
+    uri = pizzeria.table_uri(ORDERS_ENRICHED_BATCH)
+    older = spark.read.format("delta").load(uri).drop("origin")
+    partitions = ["order_date", "order_hour"]
+    writer = older.write.format("delta").mode("overwrite").partitionBy(*partitions)
+    writer.option("overwriteSchema", "true").save(uri)
+    run_window(spark, pizzeria, HOUR, ReadMode.VIEW)
+    assert found(pizzeria) == EXPECTED
+    known = {id_ for id_, origin in origins_of(pizzeria).items() if origin is not None}
+    assert len(known) == TOTALS["by_hour"]["2024-02-28T12:00:00Z"]["orders"]
+
+
 @pytest.mark.parametrize("mode", ReadMode)
 def test_a_second_run_changes_nothing_but_the_cut(
     spark: SparkSession, pizzeria: Settings, mode: ReadMode

@@ -20,7 +20,8 @@ def replace_window(rows: "DataFrame", table_uri: str, window: Window, commit_met
     """Make `rows` the table's only rows of the window, and leave every other row as it is.
 
     rows: with order_time (all inside the window, or Delta refuses them), order_date and
-        order_hour, by which the table is partitioned. It is created when it is not there.
+        order_hour, by which the table is partitioned. It is created when it is not there, and
+        gets columns that it does not have yet; they are null in the rows that stay.
     commit_metadata: goes into the commit's userMetadata, as it is.
 
     One atomic commit: a process killed at any moment leaves the table as it was. Writing the same
@@ -32,6 +33,7 @@ def replace_window(rows: "DataFrame", table_uri: str, window: Window, commit_met
         .partitionBy(*ORDERS_ENRICHED_BATCH_PARTITIONS)
         .option("replaceWhere", inside(window))
         .option("userMetadata", commit_metadata)
+        .option("mergeSchema", "true")
         .save(table_uri)
     )
 
