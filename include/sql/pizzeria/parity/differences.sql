@@ -1,7 +1,7 @@
 -- Every order of a window that differs between the hourly table and a stream, with what both say.
 --
--- Relations: batch_rows, the window's rows of the hourly table; stream_changes, all changes that the
--- stream's change log has of the window's orders (those of either side).
+-- Relations: batch_rows, the window's rows of the hourly table; stream_changes, all changes that
+-- the stream's change log has of the window's orders (those of either side).
 -- Parameters: the cut's snapshot (xmin, xmax, in_progress) and the window's bounds.
 --
 -- A change counts when its transaction is visible in the snapshot that the hourly run read; rows of
@@ -54,6 +54,8 @@ streamed AS (
 
 paired AS (
     SELECT
+        streamed.at_cut AS stream,
+        streamed.after_cut,
         COALESCE(batch_rows.order_id, streamed.order_id) AS order_id,
         IF(
             batch_rows.order_id IS NULL,
@@ -66,24 +68,25 @@ paired AS (
                 'origin', batch_rows.origin
             )
         ) AS batch,
-        streamed.at_cut AS stream,
-        streamed.after_cut,
         COALESCE(streamed.repeated_changes, 0) AS repeated_changes
     FROM batch_rows
-    FULL OUTER JOIN streamed ON streamed.order_id = batch_rows.order_id
+    FULL OUTER JOIN streamed ON batch_rows.order_id = streamed.order_id
 ),
 
 judged AS (
     SELECT
         *,
-        batch IS NOT NULL AS in_batch,
+        paired.batch IS NOT NULL AS in_batch,
         -- What the hourly run has not may still be of another window, by the stream.
-        stream IS NOT NULL
+        paired.stream IS NOT NULL
         AND stream.op <> 'd'
         AND (
-            batch IS NOT NULL
+            paired.batch IS NOT NULL
             OR stream.order_time IS NULL
-            OR (stream.order_time >= TIMESTAMP '${window_start}' AND stream.order_time < TIMESTAMP '${window_end}')
+            OR (
+                stream.order_time >= TIMESTAMP '${window_start}'
+                AND stream.order_time < TIMESTAMP '${window_end}'
+            )
         ) AS in_stream,
         FILTER(
             ARRAY(
@@ -101,24 +104,26 @@ classed AS (
     SELECT
         *,
         CASE
-            WHEN repeated_changes > 0 AND (in_stream OR in_batch) THEN 'duplicate_in_stream'
-            WHEN in_batch AND NOT in_stream THEN 'missing_in_stream'
-            WHEN in_stream AND NOT in_batch THEN 'missing_in_batch'
-            WHEN in_batch AND SIZE(differing_columns) > 0
+            WHEN
+                judged.repeated_changes > 0 AND (judged.in_stream OR judged.in_batch)
+                THEN 'duplicate_in_stream'
+            WHEN judged.in_batch AND NOT judged.in_stream THEN 'missing_in_stream'
+            WHEN judged.in_stream AND NOT judged.in_batch THEN 'missing_in_batch'
+            WHEN judged.in_batch AND SIZE(judged.differing_columns) > 0
                 THEN
                     IF(
                         -- Of an order that was gone when it was looked up nothing is known.
                         stream.is_raced
                         AND (
                             stream.order_time IS NULL
-                            OR NOT ARRAY_CONTAINS(differing_columns, 'order_time')
+                            OR NOT ARRAY_CONTAINS(judged.differing_columns, 'order_time')
                         ),
                         'lookup_race',
-                        -- dimension_drift, if dimension_drift.sql finds the change that explains it.
+                        -- A drift, if dimension_drift.sql finds what explains it.
                         'value_mismatch'
                     )
             WHEN
-                in_batch AND after_cut IS NOT NULL
+                judged.in_batch AND judged.after_cut IS NOT NULL
                 OR after_cut.op <> 'd'
                 AND after_cut.order_time >= TIMESTAMP '${window_start}'
                 AND after_cut.order_time < TIMESTAMP '${window_end}'
@@ -132,10 +137,10 @@ SELECT
     class,
     in_batch,
     in_stream,
-    IF(in_batch AND in_stream, differing_columns, ARRAY()) AS differing_columns,
     batch,
     stream,
     after_cut,
-    repeated_changes
+    repeated_changes,
+    IF(in_batch AND in_stream, differing_columns, ARRAY()) AS differing_columns
 FROM classed
 WHERE in_batch OR in_stream OR class IS NOT NULL

@@ -2,11 +2,12 @@
 -- commit and the cut explain every differing column, and which are they?
 --
 -- Relations: suspects (of differences.sql: order_id, batch, stream, differing_columns), and
--- dimension_changes, the dimensions' history. Parameters: the cut's snapshot (xmin, xmax, in_progress).
+-- dimension_changes, the dimensions' history. Parameters: the cut's snapshot (xmin, xmax,
+-- in_progress).
 --
 -- A column is explained when the stream's value is the one that the dimensions held at the order's
--- commit, and the hourly table's the one that they held at the cut, for the rows that the order itself
--- refers to (batch.origin).
+-- commit, and the hourly table's the one that they held at the cut, for the rows that the order
+-- itself refers to (batch.origin).
 WITH versions AS (
     SELECT
         dimension,
@@ -29,10 +30,10 @@ WITH versions AS (
 
 orders_in_question AS (
     SELECT
-        order_id,
+        suspects.order_id,
         stream.commit_lsn AS order_lsn,
         batch.origin.table_assignment_id AS assignment_id,
-        batch.origin.pizza_ids AS pizza_ids
+        batch.origin.pizza_ids
     FROM suspects
 ),
 
@@ -42,13 +43,13 @@ seated AS (
         orders_in_question.order_lsn,
         orders_in_question.assignment_id,
         MAX_BY(versions.client_id, versions.commit_lsn)
-            FILTER (WHERE versions.commit_lsn <= orders_in_question.order_lsn) AS client_at_commit,
+        FILTER (WHERE versions.commit_lsn <= orders_in_question.order_lsn) AS client_at_commit,
         MAX_BY(versions.client_id, versions.commit_lsn)
-            FILTER (WHERE versions.is_at_cut) AS client_at_cut,
+        FILTER (WHERE versions.is_at_cut) AS client_at_cut,
         MAX_BY(versions.table_id, versions.commit_lsn)
-            FILTER (WHERE versions.commit_lsn <= orders_in_question.order_lsn) AS table_at_commit,
+        FILTER (WHERE versions.commit_lsn <= orders_in_question.order_lsn) AS table_at_commit,
         MAX_BY(versions.table_id, versions.commit_lsn)
-            FILTER (WHERE versions.is_at_cut) AS table_at_cut,
+        FILTER (WHERE versions.is_at_cut) AS table_at_cut,
         MAX_BY(
             NAMED_STRUCT('tx_id', versions.tx_id, 'committed_at', versions.committed_at),
             versions.commit_lsn
@@ -59,7 +60,7 @@ seated AS (
     LEFT JOIN versions
         ON
             versions.dimension = 'table_assignment'
-            AND versions.id = orders_in_question.assignment_id
+            AND orders_in_question.assignment_id = versions.id
     GROUP BY
         orders_in_question.order_id,
         orders_in_question.order_lsn,
@@ -77,7 +78,7 @@ referred AS (
         id <=> client_at_cut AS is_of_cut
     FROM seated
         LATERAL VIEW
-            EXPLODE(ARRAY_DISTINCT(ARRAY(client_at_commit, client_at_cut))) client AS id
+        EXPLODE(ARRAY_DISTINCT(ARRAY(client_at_commit, client_at_cut))) client AS id
     UNION ALL
     SELECT
         order_id,
@@ -89,7 +90,7 @@ referred AS (
         id <=> table_at_cut
     FROM seated
         LATERAL VIEW
-            EXPLODE(ARRAY_DISTINCT(ARRAY(table_at_commit, table_at_cut))) dining_table AS id
+        EXPLODE(ARRAY_DISTINCT(ARRAY(table_at_commit, table_at_cut))) dining_table AS id
     UNION ALL
     SELECT
         order_id,
@@ -112,13 +113,13 @@ resolved AS (
         referred.is_of_commit,
         referred.is_of_cut,
         MAX_BY(versions.name, versions.commit_lsn)
-            FILTER (WHERE versions.commit_lsn <= referred.order_lsn) AS name_at_commit,
+        FILTER (WHERE versions.commit_lsn <= referred.order_lsn) AS name_at_commit,
         MAX_BY(versions.price, versions.commit_lsn)
-            FILTER (WHERE versions.commit_lsn <= referred.order_lsn) AS price_at_commit,
+        FILTER (WHERE versions.commit_lsn <= referred.order_lsn) AS price_at_commit,
         MAX_BY(versions.name, versions.commit_lsn)
-            FILTER (WHERE versions.is_at_cut) AS name_at_cut,
+        FILTER (WHERE versions.is_at_cut) AS name_at_cut,
         MAX_BY(versions.price, versions.commit_lsn)
-            FILTER (WHERE versions.is_at_cut) AS price_at_cut,
+        FILTER (WHERE versions.is_at_cut) AS price_at_cut,
         MAX_BY(
             NAMED_STRUCT('tx_id', versions.tx_id, 'committed_at', versions.committed_at),
             versions.commit_lsn
@@ -127,7 +128,7 @@ resolved AS (
         ) AS by_change
     FROM referred
     LEFT JOIN versions
-        ON versions.dimension = referred.dimension AND versions.id = referred.id
+        ON referred.dimension = versions.dimension AND referred.id = versions.id
     GROUP BY
         referred.order_id,
         referred.dimension,
@@ -257,7 +258,7 @@ SELECT
     suspects.order_id,
     expected.changes
 FROM suspects
-INNER JOIN expected ON expected.order_id = suspects.order_id
+INNER JOIN expected ON suspects.order_id = expected.order_id
 WHERE
     NOT ARRAY_CONTAINS(suspects.differing_columns, 'order_time')
     AND (
