@@ -14,7 +14,7 @@ BROADCAST_ROWS_MAX = 200_000
 """Rows a look-up side may have to be sent whole to every task: some 20 MB of names at the most."""
 
 
-def from_view(view_rows: "DataFrame") -> "DataFrame":
+def from_view(view_rows: "DataFrame", snapshot: DatabaseSnapshot) -> "DataFrame":
     """Rows of the view, their JSON text parsed into the array of pizzas."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -24,12 +24,15 @@ def from_view(view_rows: "DataFrame") -> "DataFrame":
         "client_name",
         "table_name",
         F.from_json("pizzas", PIZZAS_TYPE).alias("pizzas"),
-        _origin("pizza_ids"),
+        _origin("pizza_ids", snapshot),
     )
 
 
 def from_tables(
-    spark: "SparkSession", tables: Mapping[str, "DataFrame"], orders: int
+    spark: "SparkSession",
+    tables: Mapping[str, "DataFrame"],
+    orders: int,
+    snapshot: DatabaseSnapshot,
 ) -> "DataFrame":
     """The five tables joined by the shared SQL.
 
@@ -43,28 +46,30 @@ def from_tables(
         name: valid_always(rows.hint("broadcast" if name in small else "shuffle_hash"))
         for name, rows in tables.items()
     }
-    relations[ORDERS] = relations[ORDERS].withColumn("origin", _origin("pizzas"))
+    relations[ORDERS] = relations[ORDERS].withColumn("origin", _origin("pizzas", snapshot))
     return enrich_orders(spark, relations)
 
 
-def _origin(pizza_ids: str) -> "Column":
-    """What the rows say of the row of `orders`; its transaction's number has 32 bits yet."""
+def _origin(pizza_ids: str, snapshot: DatabaseSnapshot) -> "Column":
+    """What the rows say of the row of `orders`.
+
+    Its transaction is one of the 2^32 before the snapshot's next one (xmax), which gives the
+    number that the row has of it the upper half.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
+    xmax = F.lit(snapshot.xmax)
     return F.struct(
-        "table_assignment_id", F.col(pizza_ids).alias("pizza_ids"), "row_xid", "row_committed_at"
+        F.col("table_assignment_id").cast("bigint").alias("table_assignment_id"),
+        F.col(pizza_ids).cast("array<int>").alias("pizza_ids"),
+        (xmax - F.pmod(xmax - F.col("row_xid"), F.lit(2**32))).alias("tx_id"),
+        F.col("row_committed_at").alias("committed_at"),
     ).alias("origin")
 
 
 def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
-    """The columns of the hourly table, in their order, with the partition date and the cut.
-
-    A row's transaction is one of the 2^32 before the snapshot's next one (xmax), which gives its
-    number the upper half.
-    """
+    """The columns of the hourly table, in their order, with the partition date and the cut."""
     from pyspark.sql import functions as F  # noqa: N812
-
-    xmax = F.lit(DatabaseSnapshot.parse(cut.snapshot).xmax)
 
     return enriched.select(
         "order_id",
@@ -77,10 +82,5 @@ def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
         F.lit(cut.run_id).alias("run_id"),
         F.lit(cut.snapshot).alias("cut_snapshot"),
         F.lit(cut.marker_lsn).cast("bigint").alias("cut_lsn"),
-        F.struct(
-            F.col("origin.table_assignment_id").cast("bigint").alias("table_assignment_id"),
-            F.col("origin.pizza_ids").cast("array<int>").alias("pizza_ids"),
-            (xmax - F.pmod(xmax - F.col("origin.row_xid"), F.lit(2**32))).alias("tx_id"),
-            F.col("origin.row_committed_at").alias("committed_at"),
-        ).alias("origin"),
+        "origin",
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.batch.rows import from_tables, from_view, with_cut
 from lockstep.batch.spark_errors import spark_failures
-from lockstep.cdc.cuts import ExportedSnapshot, exported_snapshot, mark_cut
+from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
 from lockstep.settings import Settings
@@ -78,6 +78,7 @@ def _enriched(
         slices_min=spark.sparkContext.defaultParallelism,
     )
     reader = SnapshotReader(spark, settings, exported)
+    snapshot = DatabaseSnapshot.parse(exported.snapshot)
     if read_mode is ReadMode.VIEW:
-        return from_view(reader.view(slices)), orders
-    return from_tables(spark, reader.tables(window, slices), orders), orders
+        return from_view(reader.view(slices), snapshot), orders
+    return from_tables(spark, reader.tables(window, slices), orders, snapshot), orders

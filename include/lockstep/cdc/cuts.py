@@ -56,10 +56,6 @@ class DatabaseSnapshot:
         xmin, xmax, in_progress = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(map(int, filter(None, in_progress.split(",")))))
 
-    def sees(self, tx_id: int) -> bool:
-        """Whether what the transaction did is part of the snapshot."""
-        return tx_id < self.xmax and tx_id not in self.in_progress
-
 
 @dataclass(frozen=True)
 class ExportedSnapshot:

@@ -54,14 +54,6 @@ def differences(mode: StreamMode, found: Sequence[Difference]) -> Iterable[Rende
         yield f"and {len(found) - len(shown):,} more"
 
 
-def text_of(checks: Sequence[Check], width: int = 100) -> str:
-    """The whole report as plain text, for a log."""
-    console = Console(width=width, color_system=None, highlight=False)
-    with console.capture() as captured:
-        print_checks(console, checks)
-    return captured.get()
-
-
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
     """First what differs, mode by mode, then the summary."""
     for check in checks:

@@ -1,11 +1,13 @@
 """Reads the change topic: as a Spark stream, and a stretch of it again by offsets.
 
-The topic has one partition, so an offset alone names a record. Only committed records are read: the
-connector writes in transactions of Kafka's.
+The topic has one partition, so an offset alone names a record. Only committed records are read: our
+connector delivers at least once, without transactions of Kafka's, but a Connect elsewhere may write
+in them.
 """
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -35,8 +37,9 @@ SILENT_BROKER_MS = 20_000
 """A query fails when records that are known to be there do not come for so long. Spark's default of
 two minutes would keep a stream from noticing that the broker is back, and from being stopped."""
 FETCH_WAIT_MS = 20
-"""The broker answers a fetch so soon when it has nothing. The last offset of a micro-batch can be a
-transaction's marker, no record: with Kafka's default the read of it waited half a second."""
+"""The broker answers a fetch so soon when it has nothing. Where the connector writes in Kafka's
+transactions, the last offset of a micro-batch can be a marker, no record: with Kafka's default the
+read of it waited half a second."""
 
 
 def stream(
@@ -70,8 +73,7 @@ def read_again(
     """
     if first >= end:
         return
-    reader = consumer(settings)
-    try:
+    with _reading(settings) as reader:
         reader.assign([TopicPartition(CHANGE_TOPIC, 0, first or OFFSET_BEGINNING)])
         heard = time.monotonic()
         while True:
@@ -84,10 +86,6 @@ def read_again(
             yield [(offset, value) for offset, value in found if offset < end]
             if any(offset >= end - 1 for offset, _ in found) or _position(reader) >= end:
                 return
-    except KafkaException as error:
-        raise StreamError(f"{CHANGE_TOPIC} cannot be read: {error}") from error
-    finally:
-        reader.close()
 
 
 def first_offset(settings: Settings) -> int:
@@ -106,8 +104,7 @@ def began_at(settings: Settings) -> datetime | None:
     The connector makes its slot before it writes anything, so that what was committed later is in
     the topic as changes. Raises StreamError when the broker does not answer.
     """
-    reader = consumer(settings)
-    try:
+    with _reading(settings) as reader:
         reader.assign([TopicPartition(CHANGE_TOPIC, 0, OFFSET_BEGINNING)])
         deadline = time.monotonic() + BROKER_SECONDS_MAX
         while time.monotonic() < deadline:
@@ -118,10 +115,6 @@ def began_at(settings: Settings) -> datetime | None:
                 return None
             _checked(message)
             return datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
-    except KafkaException as error:
-        raise StreamError(f"{CHANGE_TOPIC} cannot be read: {error}") from error
-    finally:
-        reader.close()
     raise StreamError(
         f"Kafka at {settings.kafka_bootstrap} does not say when {CHANGE_TOPIC} began; see "
         "`lockstep status`"
@@ -130,31 +123,18 @@ def began_at(settings: Settings) -> datetime | None:
 
 def offset_at(settings: Settings, moment: datetime) -> int:
     """The offset of the first record written at that moment or later; the end if there is none."""
-    reader = consumer(settings)
-    try:
+    with _reading(settings) as reader:
         at_ms = round(moment.timestamp() * 1000)
         (found,) = reader.offsets_for_times(
             [TopicPartition(CHANGE_TOPIC, 0, at_ms)], timeout=BROKER_SECONDS_MAX
         )
-    except KafkaException as error:
-        raise StreamError(f"{CHANGE_TOPIC} cannot be read: {error}") from error
-    finally:
-        reader.close()
     return found.offset if found.offset >= 0 else end_offset(settings)
 
 
 def _bounds(settings: Settings) -> tuple[int, int]:
-    reader = consumer(settings)
-    try:
+    with _reading(settings) as reader:
         partition = TopicPartition(CHANGE_TOPIC, 0)
         return reader.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)
-    except KafkaException as error:
-        raise StreamError(
-            f"Kafka at {settings.kafka_bootstrap} does not say how far {CHANGE_TOPIC} goes: "
-            f"{error.args[0].str()}; see `lockstep status`"
-        ) from error
-    finally:
-        reader.close()
 
 
 def topic_id(settings: Settings) -> str | None:
@@ -193,6 +173,21 @@ def consumer(settings: Settings) -> Consumer:
             "log_level": 0,
         }
     )
+
+
+@contextmanager
+def _reading(settings: Settings) -> Iterator[Consumer]:
+    """A consumer for the block; what Kafka refuses there is a StreamError."""
+    reader = consumer(settings)
+    try:
+        yield reader
+    except KafkaException as error:
+        raise StreamError(
+            f"Kafka at {settings.kafka_bootstrap} does not let {CHANGE_TOPIC} be read: "
+            f"{error.args[0].str()}; see `lockstep status`"
+        ) from error
+    finally:
+        reader.close()
 
 
 def is_end(message: object) -> bool:

@@ -41,7 +41,8 @@ from lockstep.supervise.folder import mode_folder
 
 JOINED_WITH_HISTORY = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
 FIRST_RECORDS = 1000
-"""Offsets among which the topic's first record is; those of aborted writes hold none."""
+"""Offsets among which the topic's first record is: where the connector writes in transactions of
+Kafka's, those of aborted ones hold none."""
 TOPIC_LOOKS = 3
 """A broker that has just started may not know its topics for a moment."""
 TOPIC_PAUSE_SECONDS = 1.0
