@@ -25,7 +25,8 @@ from lockstep.contracts import (
 from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import Readiness
 from lockstep.settings import PROJECT_DIR, Settings
-from lockstep.sinks.delta_window import inside
+from lockstep.sinks.delta_window import inside, of_time
+from lockstep.sources.delta import open_table, run_query
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 COMPARED_COLUMNS = ("order_id", "order_time", "client_name", "table_name", "pizzas")
 KEPT_OF_A_CLASS = 1_000
 """Differing orders kept with their evidence, by class; all are counted."""
+_BEFORE = "is_before_capture"
 _SQL = PROJECT_DIR / "include" / "sql" / PIPELINE / "parity"
 
 
@@ -43,8 +45,8 @@ class Compared:
     orders: that either side has in the window.
     counts: orders by class; classes without any are absent.
     before_capture: orders that cannot be judged, for they rest on the time before change capture.
-    differing: rows of differences.sql with `changes` (the dimensions' changes that explain the
-        order), at most KEPT_OF_A_CLASS of each class, those before capture left out.
+    differing: rows of differences.sql, those that drifted with `changes` (the dimensions' changes
+        that explain the order), at most KEPT_OF_A_CLASS of each class, none of before capture.
     """
 
     orders: int
@@ -81,11 +83,13 @@ def compare(
     judged = spark.sql(_sql("differences", parameters | bounds))
     judged = judged.observe(met, F.count_if(F.col("in_batch") | F.col("in_stream")).alias("orders"))
     with _kept(judged.where("class IS NOT NULL")) as differing:
-        differing.count()
-        explained = _explained(spark, settings, differing, parameters)
-        with _kept(explained.withColumn("is_before_capture", _before(mode, ready))) as classed:
-            counts, before = _counted(classed)
-            rows = _first_of_each_class(classed.where("NOT is_before_capture"))
+        kinds = {row["class"] for row in differing.groupBy("class").count().collect()}
+        counts, before, rows = {}, 0, []
+        if kinds:
+            classed = differing
+            if DifferenceClass.VALUE_MISMATCH in kinds:
+                classed = _explained(spark, settings, differing, parameters)
+            counts, before, rows = _counted(classed.withColumn(_BEFORE, _before(mode, ready)))
     return Compared(met.get["orders"], counts, before, rows)
 
 
@@ -111,13 +115,32 @@ def _bind_both_sides(
     batch = _at(spark, settings, ORDERS_ENRICHED_BATCH, ready.batch_version)
     batch = batch.where(inside(window)).select(*COMPARED_COLUMNS, "origin")
     log = _at(spark, settings, change_log_table(mode), ready.stream_version)
-    in_window = (F.col("order_time") >= window.start) & (F.col("order_time") < window.end)
-    ids = batch.select("order_id").union(log.where(in_window).select("order_id"))
-    first, last = ids.agg(F.min("order_id"), F.max("order_id")).first()
-    near = F.col("order_id").between(first, last) if first is not None else F.lit(False)
+    ids = batch.select("order_id").union(log.where(of_time(window)).select("order_id"))
+    first, last = _bounds_of_ids(settings, window, mode, ready)
+    near = F.col("order_id").between(first, last)
     changes = log.where(near).join(ids, "order_id", "left_semi")
     batch.createOrReplaceTempView("batch_rows")
     changes.createOrReplaceTempView("stream_changes")
+
+
+def _bounds_of_ids(
+    settings: Settings, window: Window, mode: StreamMode, ready: Readiness
+) -> tuple[int, int]:
+    """The least and the greatest id of the orders that either side has in the window; 0 of none.
+
+    Without Spark, which would take a job for it.
+    """
+    bounds = []
+    for name, version, condition in (
+        (ORDERS_ENRICHED_BATCH, ready.batch_version, inside(window)),
+        (change_log_table(mode), ready.stream_version, of_time(window)),
+    ):
+        table = open_table(settings.table_uri(name))
+        table.load_as_version(version)
+        query = f"SELECT min(order_id), max(order_id) FROM orders_of WHERE {condition}"  # noqa: S608
+        (found,) = run_query(query, {"orders_of": table}).read_all().to_pylist()
+        bounds += [id_ for id_ in found.values() if id_ is not None]
+    return min(bounds, default=0), max(bounds, default=0)
 
 
 def _explained(
@@ -129,14 +152,11 @@ def _explained(
     """The same rows; a value mismatch that the dimensions' changes explain is a drift."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    is_suspect = F.col("class") == DifferenceClass.VALUE_MISMATCH
-    suspects = differing.where(is_suspect)
+    suspects = differing.where(F.col("class") == DifferenceClass.VALUE_MISMATCH)
     suspects.createOrReplaceTempView("suspects")
     history = spark.read.format("delta").load(settings.table_uri(DIMENSION_CHANGES))
     history.createOrReplaceTempView(DIMENSION_CHANGES.rsplit("/", 1)[-1])
     drifts = spark.sql(_sql("dimension_drift", parameters))
-    if suspects.isEmpty():
-        return differing.withColumn("changes", F.lit(None).cast(drifts.schema["changes"].dataType))
     drift = F.lit(str(DifferenceClass.DIMENSION_DRIFT))
     kind = F.when(F.col("changes").isNotNull(), drift).otherwise(F.col("class"))
     return differing.join(drifts, "order_id", "left").withColumn("class", kind)
@@ -162,26 +182,29 @@ def _before(mode: StreamMode, ready: Readiness) -> "Column":
     )
 
 
-def _counted(classed: "DataFrame") -> tuple[dict[DifferenceClass, int], int]:
-    counts: dict[DifferenceClass, int] = {}
-    before = 0
-    for row in classed.groupBy("class", "is_before_capture").count().collect():
-        if row["is_before_capture"]:
-            before += row["count"]
-        else:
-            counts[DifferenceClass(row["class"])] = row["count"]
-    return {kind: counts[kind] for kind in DifferenceClass if kind in counts}, before
-
-
-def _first_of_each_class(classed: "DataFrame") -> list[dict]:
+def _counted(classed: "DataFrame") -> tuple[dict[DifferenceClass, int], int, list[dict]]:
+    """Orders by class, orders of before capture, and the first rows of each class: in one job."""
+    from pyspark.sql import Observation
     from pyspark.sql import Window as Rows
     from pyspark.sql import functions as F  # noqa: N812
 
+    met = Observation()
+    is_before = F.col(_BEFORE)
+    of_kind = [
+        F.count_if(~is_before & (F.col("class") == kind)).alias(kind) for kind in DifferenceClass
+    ]
     place = F.row_number().over(Rows.partitionBy("class").orderBy("order_id"))
-    first = classed.withColumn("place", place).where(F.col("place") <= KEPT_OF_A_CLASS)
-    rows = first.drop("place", "is_before_capture").toArrow().to_pylist()
+    first = (
+        classed.observe(met, F.count_if(is_before).alias(_BEFORE), *of_kind)
+        .where(~is_before)
+        .withColumn("place", place)
+        .where(F.col("place") <= KEPT_OF_A_CLASS)
+    )
+    rows = first.drop("place", _BEFORE).toArrow().to_pylist()
+    counts = {kind: n for kind in DifferenceClass if (n := met.get[kind])}
     ranks = {str(kind): rank for rank, kind in enumerate(DifferenceClass)}
-    return sorted(rows, key=lambda row: (ranks[row["class"]], row["order_id"]))
+    rows.sort(key=lambda row: (ranks[row["class"]], row["order_id"]))
+    return counts, met.get[_BEFORE], rows
 
 
 def _snapshot_parameters(snapshot: str) -> dict[str, str]:
@@ -193,7 +216,7 @@ def _snapshot_parameters(snapshot: str) -> dict[str, str]:
 def _sql(name: str, parameters: Mapping[str, str]) -> str:
     """The query with its parameters, all of them numbers and times of ours.
 
-    Spark 4.1 binds no parameters when Delta's extension parses the query.
+    Spark binds no parameters when Delta's extension parses the query.
     """
     return Template((_SQL / f"{name}.sql").read_text(encoding="utf-8")).substitute(parameters)
 

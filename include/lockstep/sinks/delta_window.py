@@ -50,8 +50,13 @@ def inside(window: Window) -> str:
     )
     if (first, last + HOUR) == (window.start, window.end):
         return partitions
+    return f"{partitions} AND {of_time(window)}"
+
+
+def of_time(window: Window) -> str:
+    """The same of a table with other partitions; for Spark and for DataFusion, as `inside` is."""
     return (
-        f"{partitions} AND order_time >= TIMESTAMP '{window.start.isoformat()}' "
+        f"order_time >= TIMESTAMP '{window.start.isoformat()}' "
         f"AND order_time < TIMESTAMP '{window.end.isoformat()}'"
     )
 
