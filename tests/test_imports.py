@@ -44,7 +44,10 @@ ALLOWED = {
     | {"cdc", "enrich", "jars", "observe", "sinks", "sources", "spark", "stack", "supervise"},
     "soak": FOUNDATION | {"cdc", "shop", "sources", "stack", "streams", "supervise"},
     "bench": FOUNDATION
-    | {"batch", "cdc", "observe", "shop", "soak", "sources", "spark", "stack", "supervise"},
+    | {
+        *("batch", "cdc", "observe", "parity", "shop", "soak", "sources", "spark", "stack"),
+        "supervise",
+    },
     "demo": FOUNDATION | {"airflow_ops", "shop", "sources", "stack"},
     "cli": FOUNDATION
     | {

@@ -1,6 +1,8 @@
-"""Samples how much memory this process and its children hold, the JVM among them."""
+"""Samples how much memory processes hold, their JVMs among them."""
 
+import os
 import threading
+from collections.abc import Callable
 
 import psutil
 
@@ -8,10 +10,20 @@ SAMPLE_SECONDS = 0.2
 MIB = 1024**2
 
 
-class PeakMemory:
-    """The greatest resident memory seen since the start, or the last reset, in MiB."""
+def own_bytes() -> int:
+    """Of this process and its children."""
+    own = psutil.Process(os.getpid())
+    return sum(_resident(member) for member in [own, *own.children(recursive=True)])
 
-    def __init__(self) -> None:
+
+class PeakMemory:
+    """The greatest resident memory seen since the start, or the last reset, in MiB.
+
+    held: bytes held now, asked several times a second.
+    """
+
+    def __init__(self, held: Callable[[], int] = own_bytes) -> None:
+        self._held = held
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self.mib = 0.0
@@ -28,16 +40,12 @@ class PeakMemory:
         self.mib = 0.0
 
     def _sample(self) -> None:
-        own = psutil.Process()
         while not self._done.wait(SAMPLE_SECONDS):
-            self.mib = max(self.mib, _resident_mib(own))
+            self.mib = max(self.mib, self._held() / MIB)
 
 
-def _resident_mib(process: psutil.Process) -> float:
-    total = 0
-    for member in [process, *process.children(recursive=True)]:
-        try:
-            total += member.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return total / MIB
+def _resident(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.NoSuchProcess:
+        return 0

@@ -5,7 +5,7 @@ alone. It is stopped at the end and stays to be looked at; the next benchmark re
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from lockstep.settings import Settings
@@ -19,8 +19,8 @@ PORTS = ("postgres_port", "kafka_port", "kafka_controller_port", "connect_port")
 
 
 @contextmanager
-def stream_stack(settings: Settings) -> Iterator[Settings]:
-    """Settings of a running stack with an empty pizzeria and no stream yet.
+def stream_stack(settings: Settings, services: Sequence[str] = ("connect",)) -> Iterator[Settings]:
+    """Settings of a stack with an empty pizzeria and no stream yet, these services running.
 
     Streams that were started in it are stopped at the end of the block, and the services after
     them, whatever happens in it.
@@ -39,7 +39,7 @@ def stream_stack(settings: Settings) -> Iterator[Settings]:
     )
     _remove(own)
     try:
-        yield control.up(own, ["connect"])
+        yield control.up(own, services)
     finally:
         _stop(own)
 

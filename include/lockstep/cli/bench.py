@@ -14,7 +14,7 @@ from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
-    from lockstep.bench import latency, throughput
+    from lockstep.bench import large, latency, parity, throughput
     from lockstep.bench.batch import Measured
 
 app = typer.Typer(no_args_is_help=True)
@@ -190,5 +190,82 @@ def _throughput_table(measured: "throughput.Measured") -> Table:
             f"{one.rows / one.seconds:,.0f}",
             "" if one.warm_rows_per_second is None else f"{one.warm_rows_per_second:,.0f}",
             f"{records / one.seconds:,.0f}",
+        )
+    return table
+
+
+@app.command("large")
+def bench_large(
+    mode: Mode = None,
+    changes: Annotated[
+        int, typer.Option(min=1000, help="Changes of the one transaction.")
+    ] = 1_000_000,
+    clients: Annotated[int, typer.Option(min=1000, help="Clients there are.")] = 5_000_000,
+    as_json: Json = False,
+) -> None:
+    """A transaction and a dimension too large for the driver: time and memory of temporal modes."""
+    from lockstep.bench import large
+
+    modes = [one for one in _modes(mode or [ModeOrAll.all]) if one in large.MODES]
+    settings, console = Settings.load(), Console(highlight=False, stderr=as_json)
+    measured = [
+        large.transaction(settings, modes, changes, console.print),
+        large.clients(settings, modes, clients, console.print),
+    ]
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps([asdict(one) for one in measured]))
+    else:
+        console.print(_large_table(measured))
+
+
+def _large_table(measured: "list[large.Measured]") -> Table:
+    table = Table()
+    for name in ("what", "mode", "totals"):
+        table.add_column(name)
+    for name in ("seconds", "driver's peak MiB"):
+        table.add_column(name, justify="right")
+    for load in measured:
+        for one in load.modes:
+            totals = one.differs or f"{load.totals}, as in the database"
+            numbers = f"{one.seconds:.0f}", f"{one.peak_mib:,.0f}"
+            table.add_row(load.what, one.mode, totals, *numbers)
+    return table
+
+
+@app.command("parity")
+def bench_parity(
+    orders: Annotated[int, typer.Option(min=1000, help="Orders of the window.")] = 1_000_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, the first in a cold JVM.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """The comparison of a window beside datacompy's, of the same made-up tables."""
+    from lockstep.bench.parity import measure
+
+    console = Console(highlight=False, stderr=as_json)
+    measured = measure(Settings.load(), orders, rounds, console.print)
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps(asdict(measured)))
+    else:
+        console.print(_parity_table(measured))
+        for name, side in measured.sides.items():
+            console.print(f"{name}: {side.found}")
+
+
+def _parity_table(measured: "parity.Measured") -> Table:
+    title = (
+        f"a window of {measured.orders:,} orders; seconds after session start, which took "
+        f"{measured.session_seconds:.1f} s"
+    )
+    table = Table(title=title, title_justify="left")
+    table.add_column("what")
+    for name in ("cold JVM", "median", "fastest to slowest", "peak MiB"):
+        table.add_column(name, justify="right")
+    for name, side in measured.sides.items():
+        table.add_row(
+            name,
+            f"{side.seconds[0]:.1f}",
+            f"{side.median:.1f}",
+            f"{min(side.seconds):.1f} to {max(side.seconds):.1f}",
+            f"{side.peak_mib:,.0f}",
         )
     return table

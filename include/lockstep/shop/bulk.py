@@ -27,13 +27,13 @@ def fill(
     hours: int = 24,
     seed: int = 1,
     *,
-    start: datetime = START,
-    database: str = DATABASE,
+    clients: int | None = None,
 ) -> None:
-    """Make `orders` orders spread evenly over `hours` from `start`, then VACUUM ANALYZE.
+    """Make `orders` orders spread evenly over `hours` from START, then VACUUM ANALYZE.
 
-    With them a client for each 2.5, an assignment for each 1.5, 40 tables and 96 pizzas. The same
-    arguments make the same rows; either all come or none. Works as the database's owner.
+    With them so many clients (or one for each 2.5), an assignment for each 1.5, 40 tables and 96
+    pizzas. The same arguments make the same rows; they come in one transaction, or not at all.
+    Works as the database's owner.
     Raises InputDataError when a table is not empty or the numbers make no sense, and
     PostgresUnavailableError.
     """
@@ -42,19 +42,19 @@ def fill(
             f"cannot fill {orders} orders into {hours} hours; give 1 to {ORDERS_MAX} orders "
             "and one hour or more"
         )
-    with connect(settings, Role.OWNER, database) as connection:
-        _require_empty(connection, database)
+    with connect(settings, Role.OWNER) as connection:
+        _require_empty(connection)
         with connection.transaction():
             # Bound on the client, for the file holds several statements.
             psycopg.ClientCursor(connection).execute(
                 FILL_SQL.read_text(encoding="utf-8"),
                 {
                     "orders": orders,
-                    "clients": max(1, round(orders / ORDERS_PER_CLIENT)),
+                    "clients": clients or max(1, round(orders / ORDERS_PER_CLIENT)),
                     "assignments": max(1, round(orders / ORDERS_PER_ASSIGNMENT)),
                     "pizzas": MENU_SIZE,
                     "tables": TABLE_COUNT,
-                    "first_hour": start,
+                    "first_hour": START,
                     "span": timedelta(hours=hours),
                     "seed": seed,
                 },
@@ -63,11 +63,11 @@ def fill(
             connection.execute(SQL("VACUUM (ANALYZE) {}").format(Identifier(table)))
 
 
-def _require_empty(connection: psycopg.Connection, database: str) -> None:
+def _require_empty(connection: psycopg.Connection) -> None:
     for table in ENRICHMENT_TABLES:
         query = SQL("SELECT EXISTS (SELECT FROM {})").format(Identifier(table))
         if connection.execute(query).fetchone()[0]:
             raise InputDataError(
-                f"table {table} of database {database} holds rows already; "
+                f"table {table} of database {DATABASE} holds rows already; "
                 "fill a fresh database, for a benchmark's rows belong nowhere else"
             )

@@ -1,0 +1,227 @@
+"""An hourly table and a stream's change log of any size that differ by design, and by how much.
+
+Order i of the window commits at LSN 100 i. Near the middle of the first half a pizza's price
+changes, so that the orders of before that have it drift; after the cut some orders change and some
+are new.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lockstep.cdc.cuts import Cut
+from lockstep.cdc.run_commits import RunCommit
+from lockstep.contracts import (
+    CHANGE_LOG_COLUMNS,
+    CHANGE_LOG_PARTITION,
+    CLIENTS,
+    DIMENSION_CHANGES,
+    DIMENSION_CHANGES_COLUMNS,
+    DIMENSION_CHANGES_PARTITION,
+    ORDERS_ENRICHED_BATCH,
+    ORDERS_ENRICHED_BATCH_COLUMNS,
+    ORDERS_ENRICHED_BATCH_PARTITIONS,
+    PIZZAS,
+    TABLE_ASSIGNMENT,
+    TABLES,
+    DifferenceClass,
+    ReadMode,
+    StreamMode,
+    Window,
+    change_log_table,
+)
+from lockstep.parity.readiness import Readiness
+from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MODE = StreamMode.TEMPORAL
+START = datetime(2024, 5, 1, 12, tzinfo=UTC)
+WINDOW = Window(START, START + timedelta(hours=1))
+PIZZA_COUNT, CLIENT_COUNT, TABLE_COUNT = 96, 100_000, 40
+DRIFTING_PIZZA = 7
+ONE_IN_CHANGED, ONE_IN_NEW = 500, 1000
+"""Of so many orders one changes after the cut, and one more comes."""
+_ORDER = {
+    "order_id": "i",
+    "order_time": f"timestamp '{START.isoformat()}' + make_dt_interval(0, 0, 0, 3599.0 * i / n)",
+    "client_name": f"'Client ' || i % {CLIENT_COUNT}",
+    "table_name": f"'Table ' || i % {TABLE_COUNT}",
+    "tx_id": "1000 + 2 * i",
+    "commit_lsn": "100 * i",
+    "pizza_ids": f"transform(sequence(0, i % 4), k -> int((7 * i + 13 * k) % {PIZZA_COUNT}))",
+}
+
+
+@dataclass(frozen=True)
+class MadeTables:
+    """Both sides as the comparison takes them, and the counts that it must come to."""
+
+    ready: Readiness
+    expected: dict[DifferenceClass, int]
+
+
+def make_tables(spark: "SparkSession", settings: Settings, orders: int) -> MadeTables:
+    """Write the hourly table, the change log and the dimensions' history of so many orders."""
+    changed_at = orders * 3 // 8
+    ordered = spark.range(1, orders + orders // ONE_IN_NEW + 1).selectExpr(
+        "id AS i", f"{orders} AS n"
+    )
+    ordered = ordered.selectExpr("i", *(f"{sql} AS {name}" for name, sql in _ORDER.items()))
+    ordered = ordered.withColumnRenamed("order_time", "committed_at")
+    in_hour = ordered.where(f"i <= {orders}")
+    _write(spark, settings, ORDERS_ENRICHED_BATCH, _batch(in_hour, changed_at))
+    _write(spark, settings, change_log_table(MODE), _change_log(ordered, orders, changed_at))
+    _write(spark, settings, DIMENSION_CHANGES, _history(spark, in_hour, changed_at))
+    drifting = ordered.where(
+        f"i <= {changed_at} AND array_contains(pizza_ids, {DRIFTING_PIZZA})"
+    ).count()
+    expected = {
+        DifferenceClass.DIMENSION_DRIFT: drifting,
+        DifferenceClass.CHANGED_AFTER_CUT: _changed_and_agreeing(ordered, orders, changed_at)
+        + orders // ONE_IN_NEW,
+    }
+    return MadeTables(_ready(orders), expected)
+
+
+def _pizzas(price_of_drifting: str) -> str:
+    price = f"IF(p = {DRIFTING_PIZZA}, {price_of_drifting}, 10 + p)"
+    return (
+        "transform(pizza_ids, p -> struct('Pizza ' || p AS pizza, "
+        f"CAST({price} AS DECIMAL(10, 2)) AS price))"
+    )
+
+
+def _batch(orders: "DataFrame", changed_at: int) -> "DataFrame":
+    return orders.selectExpr(
+        "order_id",
+        "committed_at AS order_time",
+        "client_name",
+        "table_name",
+        f"{_pizzas('99')} AS pizzas",
+        "to_date(committed_at) AS order_date",
+        "hour(committed_at) AS order_hour",
+        "'the run' AS run_id",
+        "'' AS cut_snapshot",
+        "0L AS cut_lsn",
+        "struct(order_id AS table_assignment_id, pizza_ids, tx_id, committed_at) AS origin",
+    )
+
+
+def _change_log(orders: "DataFrame", in_hour: int, changed_at: int) -> "DataFrame":
+    price = f"IF(i < {changed_at}, 17, 99)"
+    rows = orders.selectExpr(
+        "order_id",
+        # What comes after the cut is of the window by its time.
+        f"timestamp '{START.isoformat()}'"
+        f" + make_dt_interval(0, 0, 0, 3599.0 * least(i, {in_hour}) / {in_hour}) AS order_time",
+        "client_name",
+        "table_name",
+        f"{_pizzas(price)} AS pizzas",
+        "'c' AS op",
+        "tx_id",
+        "commit_lsn",
+        "false AS is_raced",
+        *(f"committed_at AS {name}" for name in ("committed_at", "captured_at", "seen_at")),
+        "committed_at AS written_at",
+        f"to_date(committed_at) AS {CHANGE_LOG_PARTITION}",
+    )
+    later = rows.where(f"order_id <= {in_hour} AND order_id % {ONE_IN_CHANGED} = 0").selectExpr(
+        *(
+            {
+                "op": "'u' AS op",
+                "tx_id": f"tx_id + {4 * in_hour} AS tx_id",
+                "commit_lsn": f"commit_lsn + {200 * in_hour} AS commit_lsn",
+            }.get(name, name)
+            for name in CHANGE_LOG_COLUMNS
+        )
+    )
+    return rows.union(later)
+
+
+def _history(spark: "SparkSession", orders: "DataFrame", changed_at: int) -> "DataFrame":
+    none = dict.fromkeys(DIMENSION_CHANGES_COLUMNS, "NULL") | {
+        "op": "'c'",
+        "commit_lsn": "0L",
+        "committed_at": f"timestamp '{START.isoformat()}'",
+    }
+
+    def rows(of: "DataFrame", **values: str) -> "DataFrame":
+        return of.selectExpr(
+            *(
+                f"CAST({(none | values)[name]} AS {kind}) AS {name}"
+                for name, kind in DIMENSION_CHANGES_COLUMNS.items()
+            )
+        )
+
+    pizza = {"dimension": f"'{PIZZAS}'", "id": "id", "name": "'Pizza ' || id"}
+    parts = [
+        rows(spark.range(CLIENT_COUNT), dimension=f"'{CLIENTS}'", id="id", name="'Client ' || id"),
+        rows(spark.range(TABLE_COUNT), dimension=f"'{TABLES}'", id="id", name="'Table ' || id"),
+        rows(spark.range(PIZZA_COUNT), **pizza, price=f"IF(id = {DRIFTING_PIZZA}, 17, 10 + id)"),
+        rows(
+            spark.range(DRIFTING_PIZZA, DRIFTING_PIZZA + 1),
+            **pizza,
+            op="'u'",
+            price="99",
+            tx_id=f"1000 + 2 * {changed_at} - 1",
+            commit_lsn=f"100 * {changed_at} - 50",
+        ),
+        rows(
+            orders,
+            dimension=f"'{TABLE_ASSIGNMENT}'",
+            id="order_id",
+            client_id=f"i % {CLIENT_COUNT}",
+            table_id=f"i % {TABLE_COUNT}",
+            tx_id="tx_id",
+            commit_lsn="commit_lsn",
+            committed_at="committed_at",
+        ),
+    ]
+    whole, *rest = parts
+    for part in rest:
+        whole = whole.union(part)
+    return whole
+
+
+def _changed_and_agreeing(orders: "DataFrame", in_hour: int, changed_at: int) -> int:
+    """Orders changed after the cut that have no class of greater weight."""
+    drifts = f"i < {changed_at} AND array_contains(pizza_ids, {DRIFTING_PIZZA})"
+    changed = f"i <= {in_hour} AND i % {ONE_IN_CHANGED} = 0"
+    return orders.where(f"({changed}) AND NOT ({drifts})").count()
+
+
+_PARTITIONS = {
+    ORDERS_ENRICHED_BATCH: ORDERS_ENRICHED_BATCH_PARTITIONS,
+    change_log_table(MODE): (CHANGE_LOG_PARTITION,),
+    DIMENSION_CHANGES: (DIMENSION_CHANGES_PARTITION,),
+}
+_COLUMNS = {
+    ORDERS_ENRICHED_BATCH: ORDERS_ENRICHED_BATCH_COLUMNS,
+    change_log_table(MODE): CHANGE_LOG_COLUMNS,
+    DIMENSION_CHANGES: DIMENSION_CHANGES_COLUMNS,
+}
+
+
+def _write(spark: "SparkSession", settings: Settings, table: str, rows: "DataFrame") -> None:
+    columns = _COLUMNS[table]
+    typed = rows.selectExpr(
+        *(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns.items())
+    )
+    writer = typed.write.format("delta").partitionBy(*_PARTITIONS[table]).mode("overwrite")
+    writer.save(settings.table_uri(table))
+
+
+def _ready(orders: int) -> Readiness:
+    xmax = 1000 + 2 * orders + 1
+    cut = Cut("the run", f"{xmax}:{xmax}:", 100 * orders, WINDOW.end)
+    return Readiness(
+        run=RunCommit(WINDOW, ReadMode.VIEW, orders, cut),
+        batch_version=0,
+        stream_version=0,
+        frontier=300 * orders,
+        capture_began=START - timedelta(days=1),
+        verdict=None,
+        reason="",
+    )

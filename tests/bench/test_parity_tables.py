@@ -1,0 +1,24 @@
+"""The tables that both comparisons are measured on differ as they say."""
+
+from pathlib import Path
+
+import pytest
+from lockstep.bench.parity_tables import MODE, WINDOW, make_tables
+from lockstep.parity import comparison
+from lockstep.settings import Settings
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ORDERS = 3000
+
+
+def test_the_comparison_finds_what_the_tables_were_made_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    settings = Settings(home=tmp_path)
+    made = make_tables(spark, settings, ORDERS)
+    compared = comparison.compare(spark, settings, WINDOW, MODE, made.ready)
+    assert compared.orders == ORDERS
+    assert compared.counts == made.expected
+    assert all(made.expected.values())
