@@ -48,7 +48,7 @@ ALLOWED = {
         *("batch", "cdc", "observe", "parity", "shop", "soak", "sources", "spark", "stack"),
         "supervise",
     },
-    "demo": FOUNDATION | {"airflow_ops", "shop", "sources", "stack"},
+    "demo": FOUNDATION | {"airflow_ops", "ledger", "shop", "sources", "stack", "supervise"},
     "cli": FOUNDATION
     | {
         *("batch", "bench", "demo", "jars", "ledger", "observe", "parity", "quality", "shop"),

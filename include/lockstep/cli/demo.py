@@ -1,18 +1,22 @@
-"""`lockstep demo`: the whole main path on this machine, with what came of it on one screen."""
+"""`lockstep demo`: the whole story on this machine, with what came of it on one screen.
+
+Only the talking is here; what is done is lockstep.demo's, and the tables are demo_tables'.
+"""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from lockstep import contracts
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
-    from lockstep.demo.story import Delivered
+    from lockstep.contracts import Window
+    from lockstep.stack import control
 
 NAME_WIDTH = 24
 
@@ -23,79 +27,128 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """Start the stack, take orders, backfill their hours in Airflow, and show the result."""
+    """Run hourly job and streams side by side on live orders, and show where they differ, and why.
+
+    Exits with 1 when a comparison fails.
+    """
+    from lockstep.cli import demo_tables
+    from lockstep.contracts import Verdict
     from lockstep.demo import story
+    from lockstep.demo.hours import totals
+    from lockstep.shop.incidents import open_order, raise_price
     from lockstep.stack import control
 
     console, began = Console(highlight=False), time.monotonic()
+    title = _Titles(console)
 
-    def tell(outcome: control.Outcome) -> None:
-        what = f"up in {outcome.seconds:.1f} s" if outcome.acted else "already up"
-        console.print(f"  {outcome.service:<{NAME_WIDTH}} {what:<14} {outcome.address}")
+    title("PostgreSQL, Kafka and change data capture")
+    settings = control.up(Settings.load(), ["connect"], lambda one: _tell(console, one))
 
-    _title(console, 1, "PostgreSQL, Kafka and change data capture")
-    settings = control.up(Settings.load(), ["connect"], tell)
+    title("Two streams, in one driver of their own")
+    _start_streams(console, settings)
 
     windows = story.past_windows(datetime.now(UTC))
-    _title(console, 2, f"Orders of the hours {windows[0].start:%H:%M} to {windows[-1].end:%H:%M}")
-    orders = story.place_orders(settings, windows)
+    title(f"Live orders of the hours {windows[0].start:%H:%M} to {windows[-1].end:%H:%M} UTC")
+    placed_since = datetime.now(UTC)
+    _place_orders(console, settings, windows)
+
+    title("What makes an hourly job and a stream differ")
+    change = raise_price(settings, story.PRICE_RISE)
     since = datetime.now(UTC)
-    console.print(f"  {orders:,} orders placed, each a transaction with outbox row and message")
-
-    _title(console, 3, "Airflow")
-    settings = control.up(settings, progress=tell)
-
-    _title(console, 4, "The hourly DAG, backfilled by Airflow for each of these hours")
-    with console.status("  Airflow is at work …"):
-        runs = story.backfill(
-            settings, windows, since, lambda line: console.print(f"  {line}", markup=False)
+    console.print(f"  {change.pizza} costs {change.after} from now on; it was {change.before}")
+    order_time = windows[-1].end - story.BEFORE_THE_END
+    with open_order(settings, order_time, story.SEED) as late:
+        console.print(
+            f"  order {late.order_id}, taken at {order_time:%H:%M}, is placed in a transaction "
+            "that stays open\n  until the hourly run has read its hour"
         )
-    delivered = story.delivered(settings, windows, runs)
 
-    _title(console, 5, "What it delivered")
-    console.print(_hours_table(delivered))
-    waited = delivered.delays.delay_minutes
-    console.print(
-        f"  An order waited {waited.min():.1f} to {waited.max():.1f} minutes for its hourly run, "
-        f"{waited.median():.0f} at the median:\n  [bold]{delivered.chart}[/]",
-        soft_wrap=True,
-    )
-    _next_steps(console, settings)
-    console.print(f"\n[bold green]The demo succeeded[/] in {time.monotonic() - began:.0f} s.")
+        title("Airflow: the hourly DAG for these hours, and its comparison with the streams")
+        settings = control.up(settings, progress=lambda one: _tell(console, one))
+        with console.status("  Airflow is at work …"):
+            outcome = story.through_airflow(
+                settings,
+                windows,
+                since,
+                late,
+                lambda line: console.print(f"  {line}", markup=False),
+            )
+
+    title("How long each order waited")
+    waiting = story.waiting(settings, windows, outcome.runs, placed_since)
+    console.print(demo_tables.hours(totals(settings, windows), outcome.runs, waiting.delays))
+    console.print(f"  {waiting.headline}:\n  [bold]{waiting.chart}[/]", soft_wrap=True)
+
+    title("Do streams and hourly job agree?")
+    demo_tables.print_verdicts(console, settings, outcome.verdicts)
+
+    _next_steps(console, settings, late.order_id)
+    seconds = time.monotonic() - began
+    if any(line.verdict is not Verdict.PASS for line in outcome.verdicts):
+        console.print(f"\n[bold red]An hour does not agree[/] (after {seconds:.0f} s).")
+        raise typer.Exit(1)
+    console.print(f"\n[bold green]The demo succeeded[/] in {seconds:.0f} s.")
 
 
-def _title(console: Console, number: int, text: str) -> None:
-    console.print(f"\n[bold]{number}. {text}[/]")
+class _Titles:
+    """Numbers the steps, and says how long each took when the next begins."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._number, self._began = console, 0, time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if self._number:
+            self._console.print(f"  [dim]{now - self._began:.0f} s[/]")
+        self._number, self._began = self._number + 1, now
+        self._console.print(f"\n[bold]{self._number}. {text}[/]")
 
 
-def _hours_table(delivered: "Delivered") -> Table:
-    table = Table(title=None, pad_edge=True)
-    for name in ("hour (UTC)", "orders", "pizzas", "revenue", "run", "took", "waited"):
-        justify = "left" if name in ("hour (UTC)", "run") else "right"
-        table.add_column(name, justify=justify, no_wrap=True)
-    for hour in delivered.hours:
-        start = hour.window.start
-        run = delivered.runs[start]
-        waited = delivered.delays[delivered.delays.hour == start].delay_minutes
-        table.add_row(
-            f"{start:%m-%d %H:%M}",
-            f"{hour.orders:,}",
-            f"{hour.pizzas:,}",
-            f"{hour.revenue:,.2f}",
-            run.run_type,
-            f"{run.seconds:.0f} s",
-            f"{waited.min():.0f} to {waited.max():.0f} min" if len(waited) else "-",
+def _tell(console: Console, outcome: "control.Outcome") -> None:
+    what = f"up in {outcome.seconds:.1f} s" if outcome.acted else "already up"
+    console.print(f"  {outcome.service:<{NAME_WIDTH}} {what:<14} {outcome.address}")
+
+
+def _start_streams(console: Console, settings: Settings) -> None:
+    from lockstep.demo import streams
+
+    with console.status("  starting …"):
+        started = streams.start(settings)
+    for mode in streams.MODES:
+        console.print(f"  {mode:<{NAME_WIDTH}} {'works' if mode in started else 'already at work'}")
+
+
+def _place_orders(console: Console, settings: Settings, windows: "list[Window]") -> None:
+    """Place them, and say how soon each stream had them."""
+    from lockstep.demo import live_orders, story, streams
+
+    began = datetime.now(UTC)
+    with console.status("  taking orders …") as line:
+        orders = story.place_orders(
+            settings, windows, lambda placed: line.update(f"  {placed:,} orders taken …")
         )
-    return table
+        took = datetime.now(UTC) - began
+        console.print(
+            f"  {orders:,} orders in {took / timedelta(seconds=1):.0f} s "
+            f"({live_orders.ORDERS_PER_SECOND} a second), each a transaction of its own"
+        )
+        for mode in streams.MODES:
+            delays = streams.await_orders(settings, mode, windows, began, orders)
+            console.print(
+                f"  {mode:<{NAME_WIDTH}} has all {len(delays):,}, each readable "
+                f"{median(delays):.2f} s after its commit (median; slowest {max(delays):.2f} s)"
+            )
 
 
-def _next_steps(console: Console, settings: Settings) -> None:
+def _next_steps(console: Console, settings: Settings, order_id: int) -> None:
     console.print("\n[bold]Where to look next[/]")
     table = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
     lines = {
-        "Airflow": f"{settings.airflow_url}/dags/{contracts.HOURLY_DAG_ID}",
+        "parity": f"{settings.airflow_url}{contracts.PARITY_URL}/ (Airflow's menu: Parity)",
         "sign in": f"user admin, password: grep AIRFLOW_UI {settings.secrets_path}",
+        "Airflow": f"{settings.airflow_url}/dags/{contracts.HOURLY_DAG_ID}",
         "quality reports": f"{settings.airflow_url} (menu: Data Docs)",
+        "the late order": f".venv/bin/lockstep parity diff --order {order_id}",
         "the rows": f'.venv/bin/lockstep sql "SELECT * FROM {table} LIMIT 5"',  # noqa: S608
         "what runs": ".venv/bin/lockstep status",
         "stop everything": "make down",

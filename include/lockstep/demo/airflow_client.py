@@ -77,6 +77,21 @@ class AirflowClient:
         tasks = self._call("GET", path)["task_instances"]
         return sum(task["duration"] or 0.0 for task in tasks)
 
+    def trigger(self, dag_id: str) -> None:
+        """Start a run of the DAG by hand. Raises ServiceError."""
+        self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None})
+
+    def unfinished(self, dag_id: str) -> bool:
+        """Whether a run of the DAG is queued or running."""
+        path, states = f"/api/v2/dags/{dag_id}/dagRuns", ["queued", "running"]
+        return self._call("GET", path, params={"state": states, "limit": 1})["total_entries"] > 0
+
+    def states(self, dag_id: str, since: datetime) -> list[str]:
+        """The state of each run of the DAG that was due since then, the oldest first."""
+        asked = {"run_after_gte": since.isoformat(), "order_by": "run_after", "limit": RUNS_MAX}
+        answer = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns", params=asked)
+        return [run["state"] for run in answer["dag_runs"]]
+
     def knows(self, dag_id: str) -> bool:
         """Whether Airflow has read the DAG's file yet."""
         return self._http.get(f"/api/v2/dags/{dag_id}").status_code == httpx.codes.OK

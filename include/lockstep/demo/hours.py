@@ -1,18 +1,24 @@
-"""What the hourly runs delivered, hour by hour: totals from the Delta table, and delays.
+"""What the hourly runs and the streams delivered, from the Delta tables: totals, and delays.
 
-The delay of an order is how long it waited until its hourly run would have delivered it: the end of
-its window, plus the five minutes until the run is due, plus the run's measured time, less its
-order_time.
+The delay of an order under the hourly run is how long it waited until its run would have delivered
+it: the end of its window, plus the five minutes until the run is due, plus the run's measured time,
+less its order_time. Under a stream it is measured: from the database's commit until readable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from lockstep.airflow_ops.windows import due_at
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, PIPELINE, Window
+from lockstep.contracts import (
+    ORDERS_ENRICHED_BATCH,
+    PIPELINE,
+    StreamMode,
+    Window,
+    change_log_table,
+)
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.sources.delta import open_table, run_query
 
@@ -34,7 +40,7 @@ class HourTotals:
 
 def totals(settings: Settings, windows: list[Window]) -> list[HourTotals]:
     """Orders, pizzas and revenue of each window, in the windows' order; quiet ones have zeros."""
-    found = {row["hour"]: row for row in _query(settings, "hourly_totals", windows)}
+    found = {row["hour"]: row for row in _hourly(settings, "hourly_totals", windows)}
     empty = {"orders": 0, "pizzas": 0, "revenue": None}
     return [
         HourTotals(
@@ -45,33 +51,61 @@ def totals(settings: Settings, windows: list[Window]) -> list[HourTotals]:
     ]
 
 
-def delays(
+def hourly_delays(
     settings: Settings, windows: list[Window], run_seconds: Mapping[datetime, float]
 ) -> "pd.DataFrame":
-    """One row an order: hour (its window's start), order_time, delay_minutes.
+    """One row an order: hour (its window's start), order_time, seconds.
 
     run_seconds: how long each window's run took, by the window's start.
     """
-    import pandas as pd
-
     delivered = {
         window.start: due_at(window) + timedelta(seconds=run_seconds[window.start])
         for window in windows
     }
-    rows = [
-        (row["hour"], row["order_time"], (delivered[row["hour"]] - row["order_time"]) / _MINUTE)
-        for row in _query(settings, "order_times", windows)
-    ]
-    return pd.DataFrame(rows, columns=["hour", "order_time", "delay_minutes"])
+    return _delays(
+        (row["hour"], row["order_time"], delivered[row["hour"]] - row["order_time"])
+        for row in _hourly(settings, "order_times", windows)
+    )
+
+
+def stream_delays(
+    settings: Settings, mode: StreamMode, windows: list[Window], since: datetime
+) -> "pd.DataFrame":
+    """As hourly_delays, of the orders that were committed since then and that the stream has."""
+    table = change_log_table(mode)
+    rows = _query(settings, "stream_delays", {"change_log": table}, windows, since=since)
+    return _delays(
+        (row["hour"], row["order_time"], row["written_at"] - row["committed_at"]) for row in rows
+    )
+
+
+def _delays(rows: Iterable[tuple[datetime, datetime, timedelta]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(
+        [(hour, taken, delay.total_seconds()) for hour, taken, delay in rows],
+        columns=["hour", "order_time", "seconds"],
+    )
+
+
+def _hourly(settings: Settings, name: str, windows: list[Window]) -> list[dict]:
+    table = ORDERS_ENRICHED_BATCH
+    return _query(settings, name, {table.rsplit("/", 1)[-1]: table}, windows)
 
 
 _CENT = Decimal("0.01")
-_MINUTE = timedelta(minutes=1)
 
 
-def _query(settings: Settings, name: str, windows: list[Window]) -> list[dict]:
+def _query(
+    settings: Settings,
+    name: str,
+    tables: Mapping[str, str],
+    windows: list[Window],
+    **moments: datetime,
+) -> list[dict]:
+    """Answer the SQL file's question about the windows; tables: their names in it."""
+    bounds = {"start": windows[0].start, "end": windows[-1].end, **moments}
     text = (_SQL / f"{name}.sql").read_text(encoding="utf-8")
-    query = text.format(start=windows[0].start.isoformat(), end=windows[-1].end.isoformat())
-    name_in_sql = ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
-    table = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
-    return run_query(query, {name_in_sql: table}).read_all().to_pylist()
+    query = text.format(**{what: moment.isoformat() for what, moment in bounds.items()})
+    opened = {alias: open_table(settings.table_uri(table)) for alias, table in tables.items()}
+    return run_query(query, opened).read_all().to_pylist()

@@ -1,54 +1,52 @@
-"""The demonstration's steps: stack, orders, a backfill of the hourly DAG, what it delivered.
+"""The demonstration's steps: streams, live orders, what makes batch and stream differ, the verdict.
 
 Whatever is shown was measured on the runs just made. Printing is the caller's, through `told`.
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.airflow_ops import windows as due_windows
-from lockstep.contracts import HOURLY_DAG_ID, Window
-from lockstep.demo.airflow_client import FINAL_STATES, AirflowClient, DagRun, signed_in
-from lockstep.demo.delay_chart import save_delay_chart
-from lockstep.demo.hours import HourTotals, delays, totals
-from lockstep.errors import ServiceError
+from lockstep.contracts import HOURLY_DAG_ID, PARITY_DAG_ID, Window, stream_dag_id
+from lockstep.demo import comparisons, hourly_runs, hours, live_orders, streams
+from lockstep.demo.airflow_client import AirflowClient, signed_in
+from lockstep.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart
+from lockstep.demo.hourly_runs import FinishedRun
+from lockstep.ledger.entries import Comparison
 from lockstep.settings import Settings
-from lockstep.shop.backdate import backdate_orders
+from lockstep.shop.incidents import OpenOrder
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HOURS = 4
-ORDERS_PER_HOUR = 500
+HOURS = 3
+ORDERS_PER_HOUR = 200
 SEED = 1
-POLL_SECONDS = 1.0
-DAG_SECONDS_MAX = 90
-"""How long Airflow may take to read the DAG's file after it is up."""
-RUNS_SECONDS_MAX = 480
-"""How long the backfill may take: four runs of a minute and a half are slow already."""
+PRICE_RISE = Decimal("0.50")
+BEFORE_THE_END = timedelta(minutes=2)
+"""When the late order was taken: shortly before its window ended."""
 
 Told = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class FinishedRun:
-    """A successful run of one window, and how long its tasks took."""
+class Outcome:
+    """What Airflow made of the hours: each one's run, and the verdict on it and each mode."""
 
-    run_type: str
-    seconds: float
+    runs: Mapping[datetime, FinishedRun]
+    verdicts: Sequence[Comparison]
 
 
 @dataclass(frozen=True)
-class Delivered:
-    """What the backfill delivered: a line for each hour, its run, and every order's delay."""
+class Waiting:
+    """How long orders waited: columns by, hour, order_time, seconds; the same as a picture."""
 
-    hours: list[HourTotals]
-    runs: dict[datetime, FinishedRun]
     delays: "pd.DataFrame"
+    headline: str
     chart: Path
 
 
@@ -60,104 +58,63 @@ def past_windows(as_of: datetime, hours: int = HOURS) -> list[Window]:
     ]
 
 
-def place_orders(settings: Settings, windows: list[Window]) -> int:
-    """Put orders into the windows, each with outbox row and message; returns their number.
+def place_orders(settings: Settings, windows: list[Window], told: Callable[[int], None]) -> int:
+    """Put live orders into the windows while the streams run; returns how many."""
+    times = live_orders.order_times(windows, ORDERS_PER_HOUR, SEED)
+    live_orders.place_live(settings, times, SEED, told)
+    return len(times)
 
-    To be called before Airflow is up where that is possible: its scheduler runs the latest window
-    at once.
+
+def through_airflow(
+    settings: Settings, windows: list[Window], since: datetime, late: OpenOrder, told: Told
+) -> Outcome:
+    """Hand the streams to Airflow, run the hours there, and wait for their comparisons.
+
+    `late` is committed as soon as its hour, the last, has been read. Raises ServiceError.
     """
-    return backdate_orders(
-        settings,
-        hours=len(windows),
-        per_hour=ORDERS_PER_HOUR,
-        seed=SEED,
-        until=windows[-1].end,
-    )
 
+    def commit_when_read() -> None:
+        if not late.is_committed and hourly_runs.has_read(settings, windows[-1], since):
+            late.commit()
+            told(f"{windows[-1].start:%H:%M} has been read: order {late.order_id} commits now")
 
-def backfill(
-    settings: Settings, windows: list[Window], since: datetime, told: Told
-) -> dict[datetime, FinishedRun]:
-    """Run the hourly DAG for each window through Airflow and wait until all have succeeded.
-
-    since: runs that started earlier do not count, for they have not seen the orders.
-    Returns the run of each window by the window's start. Raises ServiceError when a run fails or
-    the time is up.
-    """
     with signed_in(settings) as airflow:
-        _await_dag(airflow)
-        _await_idle(airflow, windows)
-        airflow.backfill(HOURLY_DAG_ID, windows[0], windows[-1])
-        return _await_runs(airflow, windows, since, told)
-
-
-def delivered(
-    settings: Settings, windows: list[Window], runs: dict[datetime, FinishedRun]
-) -> Delivered:
-    """Read the hourly table, work the delays out, and draw them below HOME/demo."""
-    seconds = {start: run.seconds for start, run in runs.items()}
-    order_delays = delays(settings, windows, seconds)
-    chart = settings.home / "demo" / "delay.png"
-    save_delay_chart(order_delays, chart)
-    return Delivered(totals(settings, windows), runs, order_delays, chart)
-
-
-def _await_dag(airflow: AirflowClient) -> None:
-    deadline = time.monotonic() + DAG_SECONDS_MAX
-    while not airflow.knows(HOURLY_DAG_ID):
-        if time.monotonic() > deadline:
-            raise ServiceError(
-                f"Airflow has not read the DAG {HOURLY_DAG_ID} after {DAG_SECONDS_MAX} s; "
-                "see `lockstep logs airflow-dag-processor`"
-            )
-        time.sleep(POLL_SECONDS)
-
-
-def _await_idle(airflow: AirflowClient, windows: list[Window]) -> None:
-    """Wait for the scheduler's own run of a window: a backfill passes over unfinished runs."""
-    deadline = time.monotonic() + RUNS_SECONDS_MAX
-    while any(
-        run.state not in FINAL_STATES
-        for run in airflow.runs(HOURLY_DAG_ID, windows[0], windows[-1])
-    ):
-        if time.monotonic() > deadline:
-            raise ServiceError(
-                f"a run of the hours asked for is unfinished after {RUNS_SECONDS_MAX} s; look at "
-                f"the DAG {HOURLY_DAG_ID} in Airflow"
-            )
-        time.sleep(POLL_SECONDS)
-
-
-def _await_runs(
-    airflow: AirflowClient, windows: list[Window], since: datetime, told: Told
-) -> dict[datetime, FinishedRun]:
-    deadline = time.monotonic() + RUNS_SECONDS_MAX
-    finished: dict[datetime, FinishedRun] = {}
-    while len(finished) < len(windows):
-        for run in airflow.runs(HOURLY_DAG_ID, windows[0], windows[-1]):
-            if run.window_start not in finished and _counts(run, since):
-                _require_success(run)
-                seconds = airflow.task_seconds(HOURLY_DAG_ID, run)
-                finished[run.window_start] = FinishedRun(run.run_type, seconds)
-                told(
-                    f"{run.window_start:%H:%M} {run.run_type} run done, tasks took {seconds:.0f} s"
-                )
-        if time.monotonic() > deadline:
-            raise ServiceError(
-                f"{len(finished)} of {len(windows)} hourly runs are done after "
-                f"{RUNS_SECONDS_MAX} s; look at the DAG {HOURLY_DAG_ID} in Airflow"
-            )
-        time.sleep(POLL_SECONDS)
-    return finished
-
-
-def _counts(run: DagRun, since: datetime) -> bool:
-    return run.state in FINAL_STATES and run.started is not None and run.started >= since
-
-
-def _require_success(run: DagRun) -> None:
-    if run.state != "success":
-        raise ServiceError(
-            f"the {run.run_type} run of {run.window_start:%Y-%m-%d %H:%M} ended as {run.state}; "
-            f"its task logs in Airflow say why (DAG {HOURLY_DAG_ID}, run {run.run_id})"
+        _await_dags(airflow)
+        streams.hand_over(airflow)
+        runs = hourly_runs.run_hours(airflow, windows, since, told, commit_when_read)
+        wanted = [(window, mode) for window in windows for mode in streams.MODES]
+        verdicts = comparisons.await_verdicts(
+            airflow,
+            settings,
+            wanted,
+            since,
+            lambda line: told(
+                f"{line.window.start:%H:%M} compared with {line.mode}: {line.verdict}"
+            ),
         )
+    return Outcome(runs, verdicts)
+
+
+def waiting(
+    settings: Settings,
+    windows: list[Window],
+    runs: Mapping[datetime, FinishedRun],
+    placed_since: datetime,
+) -> Waiting:
+    """Work out how long each order waited, and draw it below HOME/demo."""
+    import pandas as pd
+
+    seconds = {start: run.seconds for start, run in runs.items()}
+    found = {HOURLY_RUN: hours.hourly_delays(settings, windows, seconds)} | {
+        str(mode): hours.stream_delays(settings, mode, windows, placed_since)
+        for mode in streams.MODES
+    }
+    delays = pd.concat([delay.assign(by=name) for name, delay in found.items()])
+    chart = settings.home / "demo" / "delay.png"
+    save_delay_chart(delays, chart)
+    return Waiting(delays, headline(delays), chart)
+
+
+def _await_dags(airflow: AirflowClient) -> None:
+    for dag_id in (HOURLY_DAG_ID, PARITY_DAG_ID, *map(stream_dag_id, streams.MODES)):
+        hourly_runs.await_dag(airflow, dag_id)

@@ -21,7 +21,7 @@ IN_FLIGHT = 64
 # that crashes before it loses the newest orders whole.
 _WAIT_FOR_DISK = {False: "SET synchronous_commit = off", True: "SET synchronous_commit = on"}
 
-_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _CLIENT = "INSERT INTO clients (id, name) VALUES (%s, %s)"
 _TABLE = "INSERT INTO tables (id, name) VALUES (%s, %s)"
 _ASSIGNMENT = """
@@ -63,7 +63,9 @@ def _insert_group(
     try:
         with connection.pipeline():
             for entry in group:
-                _insert_order(connection, entry, existing)
+                connection.execute(BEGIN)
+                insert_order(connection, entry, existing)
+                connection.execute("COMMIT")
     except errors.UniqueViolation as error:
         raise InputDataError(
             f"while orders {group[0].order.id} to {group[-1].order.id} were inserted, someone "
@@ -71,11 +73,11 @@ def _insert_group(
         ) from error
 
 
-def _insert_order(connection: psycopg.Connection, entry: SeatedOrder, existing: Existing) -> None:
+def insert_order(connection: psycopg.Connection, entry: SeatedOrder, existing: Existing) -> None:
+    """Insert and publish one order in the caller's transaction, which is READ COMMITTED."""
     order, seating = entry.order, entry.assignment
     client, table = seating.client, seating.table
     run = connection.execute
-    run(_BEGIN)
     if client.id not in existing.clients:
         run(_CLIENT, (client.id, client.name))
         existing.clients.add(client.id)
@@ -88,4 +90,3 @@ def _insert_order(connection: psycopg.Connection, entry: SeatedOrder, existing: 
         existing.assignments[seating.id] = key
     run(_ORDER, (order.id, seating.id, order.order_time, list(order.pizzas)))
     run(_PUBLISH, (order.id,))
-    run("COMMIT")

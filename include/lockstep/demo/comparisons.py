@@ -1,0 +1,70 @@
+"""Waits until Airflow has compared the demonstration's hours with its streams."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from lockstep.contracts import PARITY_DAG_ID, StreamMode, Verdict, Window
+from lockstep.demo.airflow_client import FINAL_STATES, AirflowClient
+from lockstep.errors import ServiceError
+from lockstep.ledger import book
+from lockstep.ledger.entries import Comparison, Difference
+from lockstep.settings import Settings
+
+POLL_SECONDS = 1.0
+COMPARISONS_SECONDS_MAX = 900
+"""Six comparisons, each a session of its own: two and a half minutes, under load many more."""
+
+
+def await_verdicts(
+    airflow: AirflowClient,
+    settings: Settings,
+    wanted: Sequence[tuple[Window, StreamMode]],
+    since: datetime,
+    told: Callable[[Comparison], None],
+) -> list[Comparison]:
+    """The verdict on each window and mode since then, in the order wanted; told as they come.
+
+    The comparisons are the parity DAG's, which the hourly DAG's asset starts. Raises ServiceError
+    when its runs have ended without them, or the time is up.
+    """
+    deadline = time.monotonic() + COMPARISONS_SECONDS_MAX
+    found: dict[tuple[Window, StreamMode], Comparison] = {}
+    while len(found) < len(wanted):
+        # Asked before the ledger, so that a run that has ended has written its lines.
+        states = airflow.states(PARITY_DAG_ID, since)
+        for line in book.lines(settings, since=min(window.start for window, _ in wanted)):
+            key = line.window, line.mode
+            if key in wanted and key not in found and _counts(line, since):
+                found[key] = line
+                told(line)
+        missing = [key for key in wanted if key not in found]
+        if missing and "failed" in states and FINAL_STATES.issuperset(states):
+            raise _not_compared(missing, "have ended without it")
+        if missing and time.monotonic() > deadline:
+            raise _not_compared(missing, f"have not come to it in {COMPARISONS_SECONDS_MAX} s")
+        if missing:
+            time.sleep(POLL_SECONDS)
+    return [found[key] for key in wanted]
+
+
+def examples(
+    settings: Settings, line: Comparison, of_each: int
+) -> tuple[list[Difference], Sequence[Difference]]:
+    """The first differences of each class, and all of them."""
+    found = book.differences(settings, line.check_id)
+    kinds = dict.fromkeys(one.kind for one in found)
+    shown = [one for kind in kinds for one in [o for o in found if o.kind is kind][:of_each]]
+    return shown, found
+
+
+def _counts(line: Comparison, since: datetime) -> bool:
+    return line.checked_at >= since and line.verdict is not Verdict.WAITING
+
+
+def _not_compared(missing: Sequence[tuple[Window, StreamMode]], how: str) -> ServiceError:
+    window, mode = missing[0]
+    return ServiceError(
+        f"{len(missing)} comparisons are missing, the first is {window} with {mode}: runs of the "
+        f"DAG {PARITY_DAG_ID} {how}; its task logs in Airflow say why"
+    )
