@@ -39,6 +39,7 @@ ALLOWED = {
     "parity": FOUNDATION | {"cdc", "jars", "ledger", "sinks", "sources", "spark"},
     "stack": FOUNDATION | {"jars"},
     "supervise": FOUNDATION | {"stack"},
+    "parity_pages": FOUNDATION | {"ledger", "supervise"},
     "observe": FOUNDATION | {"sinks", "sources", "supervise"},
     "streams": FOUNDATION
     | {"cdc", "enrich", "jars", "observe", "sinks", "sources", "spark", "stack", "supervise"},
@@ -51,12 +52,12 @@ ALLOWED = {
     "demo": FOUNDATION | {"airflow_ops", "ledger", "shop", "sources", "stack", "supervise"},
     "cli": FOUNDATION
     | {
-        *("batch", "bench", "demo", "jars", "ledger", "observe", "parity", "quality", "shop"),
-        *("soak", "sources", "stack", "streams", "supervise"),
+        *("batch", "bench", "demo", "jars", "ledger", "observe", "parity", "parity_pages"),
+        *("quality", "shop", "soak", "sources", "stack", "streams", "supervise"),
     },
     "airflow_ops": FOUNDATION
     | {"jars", "ledger", "parity", "quality", "spark", "stack", "supervise"},
-    "airflow_ui": FOUNDATION | {"ledger", "supervise"},
+    "airflow_ui": FOUNDATION | {"parity_pages"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
     "jobs": FOUNDATION | {"batch", "parity", "quality", "spark", "streams"},

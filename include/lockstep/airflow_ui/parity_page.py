@@ -1,6 +1,6 @@
 """The page "Parity" in Airflow's menu: whether stream and batch agree, hour by hour, and why not.
 
-Rendered here, without scripts; signed-in users only, like Data Docs.
+Rendered by lockstep.parity_pages, without scripts; signed-in users only, like Data Docs.
 """
 
 from http import HTTPStatus
@@ -10,15 +10,14 @@ from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lockstep.airflow_ui import parity_view
 from lockstep.airflow_ui.data_docs import HEADERS
 from lockstep.contracts import DATA_DOCS_URL, PARITY_DAG_ID, PARITY_URL, StreamMode, Window
 from lockstep.errors import LockstepError
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.parity_pages import view
+from lockstep.parity_pages.render import render
+from lockstep.settings import Settings
 
-PAGES = PROJECT_DIR / "include" / "lockstep" / "airflow_ui" / "pages"
 REFRESH_SECONDS = 30
 _LINKS = {
     "dag_id": PARITY_DAG_ID,
@@ -26,9 +25,6 @@ _LINKS = {
     "docs_url": f"{DATA_DOCS_URL}/",
     "overview_url": f"{PARITY_URL}/",
 }
-_templates = Environment(
-    loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -49,7 +45,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     def overview() -> HTMLResponse:
         return _answer(
             "parity.html",
-            lambda: parity_view.overview(settings or Settings.load(), _hour_url),
+            lambda: view.overview(settings or Settings.load(), _hour_url),
             refresh_seconds=REFRESH_SECONDS,
         )
 
@@ -57,7 +53,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     def hour(mode: StreamMode, start: str, end: str) -> HTMLResponse:
         return _answer(
             "hour.html",
-            lambda: parity_view.hour(
+            lambda: view.hour(
                 settings or Settings.load(), Window.parse(start, end), mode, _hour_url
             ),
             refresh_seconds=0,
@@ -80,13 +76,10 @@ def _answer(template: str, values: object, *, refresh_seconds: int) -> HTMLRespo
         found = values()
     except LockstepError as error:
         return _notice(HTTPStatus.NOT_FOUND, str(error))
-    html = _templates.get_template(template).render(found | _LINKS, refresh_seconds=refresh_seconds)
+    html = render(template, found | _LINKS | {"refresh_seconds": refresh_seconds})
     return HTMLResponse(html, headers=HEADERS)
 
 
 def _notice(status: HTTPStatus, text: str) -> HTMLResponse:
-    html = _templates.from_string(
-        '{% extends "base.html" %}{% block body %}<p>{{ text }}</p>'
-        '<p><a href="{{ overview_url }}">All hours</a></p>{% endblock %}'
-    ).render(text=text, refresh_seconds=0, **_LINKS)
+    html = render("notice.html", {"text": text, "refresh_seconds": 0} | _LINKS)
     return HTMLResponse(html, status_code=status, headers=HEADERS)

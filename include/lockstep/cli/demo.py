@@ -136,7 +136,8 @@ def _place_orders(console: Console, settings: Settings, windows: "list[Window]")
             delays = streams.await_orders(settings, mode, windows, began, orders)
             console.print(
                 f"  {mode:<{NAME_WIDTH}} has all {len(delays):,}, each readable "
-                f"{median(delays):.2f} s after its commit (median; slowest {max(delays):.2f} s)"
+                f"{median(delays):.2f} s after its commit (median; slowest {max(delays):.2f} s)",
+                soft_wrap=True,
             )
 
 

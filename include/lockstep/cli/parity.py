@@ -1,5 +1,6 @@
 """`lockstep parity`: compare the hourly table with the streams, and read the ledger."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,6 +39,33 @@ def diff(order: Annotated[int, typer.Option(help="The order's id.")]) -> None:
     from lockstep.settings import Settings
 
     Console(highlight=False).print(story(order, story_of(Settings.load(), order)))
+
+
+@app.command()
+def report(
+    html: Annotated[Path, typer.Option(help="The file to write; one that is there is replaced.")],
+    start: Annotated[str, typer.Option(help="Begin of the hours, e.g. 2015-01-01T11:00Z.")] = "",
+    end: Annotated[str, typer.Option(help="End of the hours, not part of them.")] = "",
+) -> None:
+    """Write the page Parity, with each hour's differing orders, to one HTML file.
+
+    Of the hours of [START, END); by default of the last day that was compared. It needs no server
+    and has no scripts: to keep with a release, or to send.
+    """
+    from rich.console import Console
+
+    from lockstep.contracts import Window
+    from lockstep.errors import ConfigurationError
+    from lockstep.parity_pages.report import report as report_of
+    from lockstep.settings import Settings
+
+    window = Window.parse(start, end) if start or end else None
+    text = report_of(Settings.load(), window)
+    try:
+        html.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"the report cannot be written: {error}") from error
+    Console(soft_wrap=True, highlight=False, markup=False).print(html.resolve())
 
 
 @app.command()

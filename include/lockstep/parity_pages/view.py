@@ -1,23 +1,24 @@
-"""What the page "Parity" shows, out of the ledger, the streams' files and their tables."""
+"""What the pages of parity show, out of the ledger, the streams' files and their tables."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from lockstep.airflow_ui.delay_chart import delay_chart
 from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
 from lockstep.errors import LakehouseError, LockstepError
 from lockstep.ledger import book
 from lockstep.ledger.delays import delays_of
 from lockstep.ledger.entries import Comparison, Judged, Verified, verified
 from lockstep.ledger.words import both_sides, explanation
+from lockstep.parity_pages.delay_chart import delay_chart
 from lockstep.settings import Settings
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import Observation, observe
 
 HOURS = 48
 SHOWN = 200
-HOUR = timedelta(hours=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HourUrl = Callable[[Window, StreamMode], str]
 _WORDS = {
     Verdict.PASS: "agrees",
@@ -43,18 +44,21 @@ _BY_DESIGN = {
 }
 
 
-def overview(settings: Settings, hour_url: HourUrl) -> dict:
-    """Values for parity.html: each mode that was ever compared or started, and its last hours."""
+def overview(settings: Settings, hour_url: HourUrl, window: Window | None = None) -> dict:
+    """Values for parity.html: each mode that was ever compared or started, and its hours.
+
+    window: these hours; None: the last HOURS.
+    """
     now = datetime.now(UTC)
     of_mode: dict[StreamMode, list[Judged]] = defaultdict(list)
     for judged in book.judged(settings):
         of_mode[judged.mode].append(judged)
     newest = max((one.end for every in of_mode.values() for one in every), default=now)
-    last = newest.replace(minute=0, second=0, microsecond=0)
-    starts = [last - HOUR * back for back in range(HOURS, 0, -1)]
+    starts = _starts(window, newest)
     shown = {
         (line.mode, line.window.start, line.window.end): line  # the last of a window stays
         for line in book.lines(settings, since=starts[0])
+        if line.window.start <= starts[-1]
     }
     modes = []
     for mode in StreamMode:
@@ -66,7 +70,12 @@ def overview(settings: Settings, hour_url: HourUrl) -> dict:
                 | {"name": mode, **_hours(mode, lines, starts, hour_url)}
             )
     ticks = [f"{s:%H:%M}" if s.hour % 6 == 0 else "" for s in starts]
-    return {"now": f"{now:%Y-%m-%d %H:%M:%S} UTC", "modes": modes, "hours": HOURS, "ticks": ticks}
+    return {
+        "now": f"{now:%Y-%m-%d %H:%M:%S} UTC",
+        "modes": modes,
+        "hours": f"The last {HOURS} hours" if window is None else _window(window),
+        "ticks": ticks,
+    }
 
 
 def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl) -> dict:
@@ -106,6 +115,15 @@ def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl
         ],
         "more": max(0, total - SHOWN) if found else 0,
     }
+
+
+def _starts(window: Window | None, newest: datetime) -> list[datetime]:
+    """The beginning of each hour to show: the window's, or the last HOURS up to the newest."""
+    if window is None:
+        last = newest.replace(minute=0, second=0, microsecond=0)
+        return [last - HOUR * back for back in range(HOURS, 0, -1)]
+    first = window.start.replace(minute=0, second=0, microsecond=0)
+    return [first + HOUR * place for place in range(math.ceil((window.end - first) / HOUR))]
 
 
 def _mode(seen: Observation, reach: Verified | None) -> dict:
@@ -178,7 +196,8 @@ def _chart(settings: Settings, window: Window, mode: StreamMode) -> str:
 
 
 def _window(window: Window) -> str:
-    return f"{window.start:%Y-%m-%d %H:%M} to {window.end:%H:%M} UTC"
+    end = f"{window.end:%H:%M}" if window.duration <= DAY else f"{window.end:%Y-%m-%d %H:%M}"
+    return f"{window.start:%Y-%m-%d %H:%M} to {end} UTC"
 
 
 def _time(moment: datetime | None) -> str:
