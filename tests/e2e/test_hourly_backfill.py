@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from lockstep.batch.run import run_window
 from lockstep.contracts import HOURLY_DAG_ID, ReadMode, Window
-from lockstep.demo.airflow_client import AirflowClient, signed_in
 from lockstep.settings import Settings
 from lockstep.shop.loader import load
 from lockstep.shop.pizza_place import read_pizza_place
+from lockstep.stack.airflow_client import AirflowClient, signed_in
 from pyspark.sql import SparkSession
 
 from tests.hourly_table import SMALL_PIZZERIA, TOTALS, empty_pizzeria, rows_of

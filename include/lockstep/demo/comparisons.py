@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from lockstep.contracts import PARITY_DAG_ID, StreamMode, Verdict, Window
-from lockstep.demo.airflow_client import FINAL_STATES, AirflowClient
 from lockstep.errors import ServiceError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.settings import Settings
+from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient
 
 POLL_SECONDS = 1.0
 COMPARISONS_SECONDS_MAX = 900

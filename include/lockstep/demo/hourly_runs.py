@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lockstep.contracts import HOURLY_DAG_ID, ORDERS_ENRICHED_BATCH, Window
-from lockstep.demo.airflow_client import FINAL_STATES, AirflowClient, DagRun
 from lockstep.errors import LakehouseError, ServiceError, WindowNotWrittenError
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import run_of
+from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient, DagRun
 
 POLL_SECONDS = 1.0
 DAG_SECONDS_MAX = 90

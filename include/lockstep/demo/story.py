@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from lockstep.airflow_ops import windows as due_windows
 from lockstep.contracts import HOURLY_DAG_ID, PARITY_DAG_ID, Window, stream_dag_id
 from lockstep.demo import comparisons, hourly_runs, hours, live_orders, streams
-from lockstep.demo.airflow_client import AirflowClient, signed_in
 from lockstep.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart
 from lockstep.demo.hourly_runs import FinishedRun
 from lockstep.ledger.entries import Comparison
 from lockstep.settings import Settings
 from lockstep.shop.incidents import OpenOrder
+from lockstep.stack.airflow_client import AirflowClient, signed_in
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from lockstep.contracts import StreamMode, Window, stream_dag_id
 from lockstep.demo import hours
-from lockstep.demo.airflow_client import AirflowClient
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
+from lockstep.stack.airflow_client import AirflowClient
 from lockstep.supervise import launcher
 from lockstep.supervise.observation import running_modes
 
