@@ -6,7 +6,8 @@ restarts are lockstep.supervise's own.
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from lockstep.contracts import StreamMode
 from lockstep.errors import LockstepError, ServiceError, StreamFailedError
@@ -32,6 +33,7 @@ class Guard(threading.Thread):
         self._modes = [str(mode) for mode in modes]
         self._patience = {mode: Patience() for mode in self._modes}
         self._done = threading.Event()
+        self._is_away = threading.Event()
         self._findings: list[Finding] = []
         self.restarts = 0
 
@@ -44,6 +46,8 @@ class Guard(threading.Thread):
 
     def run(self) -> None:
         while not self._done.wait(LOOK_SECONDS):
+            if self._is_away.is_set():
+                continue
             try:
                 seen = self._look()
                 is_over = [self._is_over(one) for one in seen]
@@ -56,6 +60,15 @@ class Guard(threading.Thread):
     def stop(self) -> None:
         self._done.set()
         self.join()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """For the block somebody else keeps the streams running."""
+        self._is_away.set()
+        try:
+            yield
+        finally:
+            self._is_away.clear()
 
     def taken(self) -> list[Finding]:
         """What was found since the last call: streams given up, unexpected errors."""

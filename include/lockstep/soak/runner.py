@@ -14,6 +14,7 @@ from lockstep.contracts import StreamMode
 from lockstep.errors import LockstepError, SoakError
 from lockstep.file_lock import FileLock
 from lockstep.settings import Settings
+from lockstep.soak.airflow_kills import AirflowKills
 from lockstep.soak.checks import Checks
 from lockstep.soak.drivers import DoublesWatch
 from lockstep.soak.findings import Finding
@@ -35,7 +36,7 @@ from lockstep.stack import control
 from lockstep.stack.files import make_private_folder
 
 SEEDS = (1, 2, 3)
-KILLS = 20
+KILLS, AIRFLOW_KILLS = 20, 5
 SERVICES = (Target.DRIVER, Target.KAFKA, Target.CONNECT, Target.POSTGRES)
 EVERY_VERSION_RATES = Rates(moves=100.0, orders=0.0)
 
@@ -70,6 +71,7 @@ def _every_scenario(dataset: Path) -> list[Scenario]:
         *(ConnectorRestarts(seed) for seed in SEEDS),
         Redelivery(),
         SteadyHour(),
+        *(AirflowKills(target, AIRFLOW_KILLS) for target in (Target.SCHEDULER, Target.TRIGGERER)),
     ]
 
 

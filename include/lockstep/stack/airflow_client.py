@@ -73,9 +73,12 @@ class AirflowClient:
         Unlike the time from the run's start to its end it leaves out what a backfill's run waits
         for the runs before it, for windows are written one at a time.
         """
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{quote(run.run_id)}/taskInstances"
-        tasks = self._call("GET", path)["task_instances"]
+        tasks = self._tasks(dag_id, quote(run.run_id))
         return sum(task["duration"] or 0.0 for task in tasks)
+
+    def task_states(self, dag_id: str) -> set[str]:
+        """The states that tasks are in, of all the DAG's runs; without those that have none yet."""
+        return {task["state"] for task in self._tasks(dag_id, "~") if task["state"]}
 
     def trigger(self, dag_id: str) -> None:
         """Start a run of the DAG by hand. Raises ServiceError."""
@@ -95,6 +98,10 @@ class AirflowClient:
     def knows(self, dag_id: str) -> bool:
         """Whether Airflow has read the DAG's file yet."""
         return self._http.get(f"/api/v2/dags/{dag_id}").status_code == httpx.codes.OK
+
+    def _tasks(self, dag_id: str, run_id: str) -> list[dict]:
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        return self._call("GET", path)["task_instances"]
 
     def _call(self, method: str, path: str, **arguments: object) -> dict:
         response = self._http.request(method, path, **arguments)
