@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from lockstep.settings import Settings
-from lockstep.shop.backdate import backdate_orders, place_orders_at
+from lockstep.shop.backdate import place_orders_at
 from lockstep.shop.loader import load
 from lockstep.shop.pizza_place import PizzaPlace
 
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.services
 UNTIL = datetime(2024, 5, 6, 17, 42, tzinfo=UTC)
 
 
-def test_the_last_complete_hours_get_their_orders(
+def test_each_order_is_a_transaction_of_its_own_at_its_time(
     shop: Settings, owner: psycopg.Connection
 ) -> None:
-    assert backdate_orders(shop, hours=3, per_hour=50, seed=1, until=UNTIL) == 150
-    assert owner.execute(
-        "SELECT date_trunc('hour', order_time), count(*) FROM orders GROUP BY 1 ORDER BY 1"
-    ).fetchall() == [(datetime(2024, 5, 6, hour, tzinfo=UTC), 50) for hour in (14, 15, 16)]
+    times = [UNTIL - timedelta(minutes=minute) for minute in range(150)]
+    assert place_orders_at(shop, times, seed=1) == 150
+    found = owner.execute("SELECT order_time FROM orders ORDER BY id").fetchall()
+    assert [moment for (moment,) in found] == sorted(times)
     assert owner.execute("SELECT count(DISTINCT xmin::text) FROM orders_outbox").fetchone() == (
         150,
     )
@@ -31,7 +31,7 @@ def test_same_seed_gives_the_same_enriched_orders(
 ) -> None:
     orders = "SELECT order_time, client_name, table_name, pizzas FROM order_enriched_in "
     for _ in range(2):
-        backdate_orders(shop, hours=2, per_hour=20, seed=9, until=UNTIL)
+        place_orders_at(shop, [UNTIL - timedelta(minutes=minute) for minute in range(40)], seed=9)
     first = owner.execute(orders + "WHERE order_id <= 40 ORDER BY order_id").fetchall()
     second = owner.execute(orders + "WHERE order_id > 40 ORDER BY order_id").fetchall()
     assert first == second

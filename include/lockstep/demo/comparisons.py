@@ -12,7 +12,7 @@ from lockstep.settings import Settings
 from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient
 
 POLL_SECONDS = 1.0
-COMPARISONS_SECONDS_MAX = 900
+COMPARISONS_SECONDS_MAX = 1200
 """Six comparisons, each a session of its own: two and a half minutes, under load many more."""
 
 

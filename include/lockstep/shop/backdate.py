@@ -7,7 +7,7 @@ order_time lies in the past. Live orders are generator.py's.
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import psycopg
 
@@ -21,26 +21,8 @@ from lockstep.shop.pizza_place import PlacedOrder
 from lockstep.shop.seating import Client, DiningTable, SeatedOrder, seat_orders
 from lockstep.sources.postgres import connect
 
-HOUR = timedelta(hours=1)
 # Shares of orders with one to six pizzas; 2.3 on average, as in a year of a real restaurant.
 _PIZZA_WEIGHTS = (38, 28, 16, 10, 5, 3)
-
-
-def backdate_orders(
-    settings: Settings, *, hours: int, per_hour: int, seed: int, until: datetime
-) -> int:
-    """Place `per_hour` orders in each of the last `hours` complete hours before `until`.
-
-    `until` needs a time zone. Gives the number of orders placed; see place_orders_at.
-    """
-    end = until.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    rng = random.Random(seed)  # noqa: S311 - made-up times, not a secret
-    times = [
-        end - HOUR * (hours - hour) + timedelta(milliseconds=rng.randrange(3_600_000))
-        for hour in range(hours)
-        for _ in range(per_hour)
-    ]
-    return place_orders_at(settings, times, seed)
 
 
 def place_orders_at(settings: Settings, times: Sequence[datetime], seed: int) -> int:
