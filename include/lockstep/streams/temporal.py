@@ -59,6 +59,9 @@ ORDERS_RELATION = pa.schema(
     ]
 )
 
+FRONTIER_SECONDS_MAX = 5.0
+"""The history's frontier moves this often also while no dimension changes: comparisons wait for it,
+and so do modes that read the history."""
 STORED_SECONDS_MAX = 120.0
 """A mode that does not write the history waits this long for the query that does."""
 STORED_PAUSE_SECONDS = 0.2
@@ -74,12 +77,14 @@ class History:
         self._settings = settings
         self._log = log
         self._settled = -1 if frontier is None else frontier
+        self._written_at = 0.0
         self.cached: DimensionCache = load_cache(settings, frontier)
 
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
         """Take in the transactions' changes of dimensions; durable when this returns.
 
-        The history's frontier moves with its rows; one that has them already is not written.
+        The history's frontier moves with its rows, and every FRONTIER_SECONDS_MAX without any; what
+        it has already is not written.
         """
         versions = []
         for transaction in transactions:
@@ -92,8 +97,11 @@ class History:
             return
         reached = self._log.reached.frontier
         new = [v for v in versions if reached is None or v.commit_lsn > reached]
-        if new:
-            self._log.append(history_rows(new), transactions[-1].commit_lsn, resume_offset)
+        is_ahead = reached is None or self._settled > reached
+        is_due = time.monotonic() - self._written_at >= FRONTIER_SECONDS_MAX
+        if new or (is_ahead and is_due):
+            self._log.append(history_rows(new), self._settled, resume_offset)
+            self._written_at = time.monotonic()
 
     def learn_large(self, large: LargeTransaction) -> None:
         """The same, slice by slice: rows first, the frontier with the next transaction."""

@@ -1,0 +1,49 @@
+"""The dimensions' history in Delta: whole, and with a frontier that others can wait for."""
+
+import pytest
+from lockstep.cdc.records import Change, NameRow
+from lockstep.cdc.transactions import OffsetRange, Transaction
+from lockstep.contracts import CLIENTS
+from lockstep.settings import Settings
+from lockstep.streams import temporal
+from lockstep.streams.dimensions import history_log, stored_history
+from lockstep.streams.temporal import History
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the monotonic clock shows: its one element."""
+    shows = [1000.0]
+    monkeypatch.setattr(temporal.time, "monotonic", lambda: shows[0])
+    return shows
+
+
+def transaction(lsn: int, *clients: int) -> Transaction:
+    changes = [
+        Change(lsn, lsn, place, CLIENTS, "c", NameRow(client, "Ada"), lsn, lsn)
+        for place, client in enumerate(clients, start=1)
+    ]
+    return Transaction(lsn, lsn, lsn, changes, OffsetRange(lsn, lsn), len(clients))
+
+
+def test_its_frontier_moves_now_and_then_while_no_dimension_changes(tmp_path, clock) -> None:
+    settings = Settings(home=tmp_path)
+    history = History(settings, history_log(settings), None)
+    history.learn([transaction(10, 1)], 11)
+    assert stored_history(settings).frontier == 10
+    clock[0] += temporal.FRONTIER_SECONDS_MAX - 0.1
+    history.learn([transaction(20)], 21)
+    assert stored_history(settings).frontier == 10
+    clock[0] += 0.1
+    history.learn([transaction(30)], 31)
+    assert stored_history(settings).frontier == 30
+    assert stored_history(settings).resume_offset == 31
+
+
+def test_its_frontier_never_goes_back_when_transactions_come_again(tmp_path, clock) -> None:
+    settings = Settings(home=tmp_path)
+    History(settings, history_log(settings), None).learn([transaction(30, 1)], 31)
+    again = History(settings, history_log(settings), 10)
+    clock[0] += temporal.FRONTIER_SECONDS_MAX
+    again.learn([transaction(20)], 41)
+    assert stored_history(settings).frontier == 30
