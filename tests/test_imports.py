@@ -37,6 +37,7 @@ ALLOWED = {
     "shop": FOUNDATION | {"cdc", "sources"},
     "ledger": FOUNDATION | {"sinks", "sources"},
     "parity": FOUNDATION | {"cdc", "jars", "ledger", "sinks", "sources", "spark"},
+    "repair": FOUNDATION | {"cdc", "ledger", "sinks", "sources"},
     "stack": FOUNDATION | {"jars"},
     "supervise": FOUNDATION | {"stack"},
     "parity_pages": FOUNDATION | {"ledger", "supervise"},
@@ -53,10 +54,10 @@ ALLOWED = {
     "cli": FOUNDATION
     | {
         *("batch", "bench", "demo", "jars", "ledger", "observe", "parity", "parity_pages"),
-        *("quality", "shop", "soak", "sources", "stack", "streams", "supervise"),
+        *("quality", "repair", "shop", "soak", "sources", "stack", "streams", "supervise"),
     },
     "airflow_ops": FOUNDATION
-    | {"jars", "ledger", "parity", "quality", "spark", "stack", "supervise"},
+    | {"jars", "ledger", "parity", "quality", "repair", "spark", "stack", "supervise"},
     "airflow_ui": FOUNDATION | {"parity_pages"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},

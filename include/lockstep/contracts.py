@@ -167,6 +167,7 @@ LAKEHOUSE_TABLES = (
 HOURLY_DAG_ID = "orders_enriched_hourly"
 HOURLY_ASSET_URI = "lockstep://pizzeria/orders_enriched_batch"
 PARITY_DAG_ID = "orders_parity_hourly"
+REPAIR_DAG_ID = "orders_repair"
 SPARK_CONNECTION = "spark_default"
 NOTIFY_CONNECTION = "lockstep_notify"
 DATA_DOCS_URL = "/lockstep/data-docs"

@@ -45,6 +45,10 @@ class WindowNotWrittenError(LakehouseError):
     """No run's commit replaced exactly this window, or a later run wrote over it."""
 
 
+class RepairRefusedError(LakehouseError):
+    """A window's rows are not what its run left, or an order is not any more as it was approved."""
+
+
 class WriterBusyError(LakehouseError):
     """Another process is writing the same table."""
 

@@ -1,6 +1,7 @@
 """What a run compares, how long it waits, and what a verdict means to Airflow."""
 
 import asyncio
+import logging
 from datetime import UTC, datetime
 
 import pytest
@@ -13,7 +14,7 @@ from airflow.sdk.exceptions import (
 from lockstep.airflow_ops import parity
 from lockstep.airflow_ops.parity import CompareWindowOperator, CutPassedTrigger
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator
-from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep.contracts import REPAIR_DAG_ID, DifferenceClass, StreamMode, Verdict, Window
 from lockstep.errors import StreamError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
@@ -30,7 +31,7 @@ def settings(tmp_path, monkeypatch) -> Settings:
     return Settings.load()
 
 
-def line(verdict: Verdict) -> Comparison:
+def line(verdict: Verdict, kind: DifferenceClass = DifferenceClass.VALUE_MISMATCH) -> Comparison:
     return Comparison(
         check_id="a check",
         window=WINDOW,
@@ -47,7 +48,7 @@ def line(verdict: Verdict) -> Comparison:
         definition="abc",
         checked_at=datetime.now(UTC),
         seconds=1.0,
-        counts={DifferenceClass.VALUE_MISMATCH: 1},
+        counts={kind: 1},
     )
 
 
@@ -55,11 +56,16 @@ def line(verdict: Verdict) -> Comparison:
 def compare(settings, monkeypatch):
     """Run the operator on a stream in one of these states, with a job that comes to a verdict."""
 
-    def run(verdict: Verdict | None, *, is_waiting: bool = False) -> None:
+    def run(
+        verdict: Verdict | None,
+        *,
+        kind: DifferenceClass = DifferenceClass.VALUE_MISMATCH,
+        is_waiting: bool = False,
+    ) -> None:
         def job(self, _context) -> None:
             assert self.application_args[-1] == "outbox"
             if verdict is not None:
-                book.append(settings, line(verdict), [])
+                book.append(settings, line(verdict, kind), [])
             if verdict is not Verdict.PASS:
                 raise AirflowException("the job ended with 1")
 
@@ -86,6 +92,16 @@ def test_a_verdict_decides_how_the_task_ends(compare, verdict, raised):
 
 def test_a_window_that_agrees_succeeds(compare):
     compare(Verdict.PASS)
+
+
+def test_the_log_offers_the_repair_of_what_changed_after_the_cut(compare, caplog, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example:8080/")
+    with caplog.at_level(logging.INFO):
+        compare(Verdict.PASS)
+        assert REPAIR_DAG_ID not in caplog.text
+        compare(Verdict.PASS, kind=DifferenceClass.CHANGED_AFTER_CUT)
+    assert f"http://airflow.example:8080/dags/{REPAIR_DAG_ID} with window_start" in caplog.text
+    assert HOUR["window_end"] in caplog.text
 
 
 def test_a_job_without_a_verdict_keeps_its_own_error_and_an_old_verdict_is_none(compare, settings):

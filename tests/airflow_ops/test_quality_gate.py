@@ -36,7 +36,7 @@ def result(status: CheckStatus) -> CheckResult:
     )
 
 
-def gate(monkeypatch, outcome):
+def gate(monkeypatch, outcome, run_start=START, **arguments):
     """Run the task on a window whose check has this outcome; returns operator and asset event."""
 
     def check_window(settings, window):
@@ -54,13 +54,13 @@ def gate(monkeypatch, outcome):
         )
 
     monkeypatch.setattr(quality, "check_window", check_window)
-    operator = CheckQualityOperator(task_id="check_quality")
+    operator = CheckQualityOperator(task_id="check_quality", **arguments)
     event = SimpleNamespace(extra={})
     run = SimpleNamespace(
-        logical_date=WINDOW.start,
-        data_interval_start=WINDOW.start,
-        data_interval_end=WINDOW.end,
-        run_after=WINDOW.end + timedelta(minutes=5),
+        logical_date=run_start,
+        data_interval_start=run_start,
+        data_interval_end=run_start + timedelta(hours=1),
+        run_after=run_start + timedelta(minutes=65),
     )
     error = None
     try:
@@ -82,6 +82,20 @@ def test_a_window_that_passes_is_announced_with_what_it_is(monkeypatch):
         "warnings": [],
         "data_docs": f"{SITE}/{PAGE}",
     }
+
+
+def test_a_window_that_is_named_is_checked_instead_of_the_runs_own(monkeypatch):
+    bounds = {"window_start": "2015-01-01T11Z", "window_end": "2015-01-01T12Z"}
+    _, event, error = gate(
+        monkeypatch, CheckStatus.PASS, run_start=START + timedelta(days=9), **bounds
+    )
+    assert error is None
+    assert event.extra["window_start"] == "2015-01-01T11:00:00+00:00"
+
+
+def test_a_named_window_that_is_none_fails_without_retry(monkeypatch):
+    _, _, error = gate(monkeypatch, CheckStatus.PASS, window_start="soon", window_end="later")
+    assert "is not an ISO 8601 time" in str(error)
 
 
 def test_warnings_are_logged_and_announced_and_do_not_fail(monkeypatch, caplog):

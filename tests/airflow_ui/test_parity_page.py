@@ -8,7 +8,7 @@ from deltalake import write_deltalake
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from lockstep.airflow_ui import parity_page
-from lockstep.contracts import PARITY_LEDGER, PARITY_URL, StreamMode, Verdict
+from lockstep.contracts import PARITY_LEDGER, PARITY_URL, REPAIR_DAG_ID, StreamMode, Verdict
 from lockstep.ledger import book
 from lockstep.ledger.entries import LEDGER_COLUMNS
 from lockstep.settings import Settings
@@ -70,6 +70,16 @@ def test_an_hour_lists_its_orders_worst_first_with_evidence(client_for, settings
     assert "<b>Ada" not in hour
     assert hour.count("<circle") == 2
     assert "hourly run: median 1500.0 s, stream: median 0.4 s" in hour
+
+
+def test_an_hour_offers_the_repair_of_what_changed_after_its_cut(client_for, settings):
+    client = client_for(settings)
+    assert REPAIR_DAG_ID not in client.get(PARITY_URL + ROUTES[1]).text
+    book.append(settings, line(0, Verdict.PASS, changed_after_cut=3), [])
+    hour = client.get(PARITY_URL + ROUTES[1]).text
+    assert "3 orders changed after the cut" in hour
+    assert f'href="/dags/{REPAIR_DAG_ID}" target="_top"' in hour
+    assert "<code>2024-05-01T12:00:00+00:00</code>" in hour
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,14 @@ def write_tables(settings: Settings, window: Window) -> None:
     times = pa.array([committed], TIME)
     write_deltalake(
         settings.table_uri(ORDERS_ENRICHED_BATCH),
-        pa.table({"order_id": pa.array([75], pa.int64()), "order_time": times, "origin": origin}),
+        pa.table(
+            {
+                "order_id": pa.array([75], pa.int64()),
+                "order_time": times,
+                "origin": origin,
+                "run_id": ["a run"],
+            }
+        ),
         commit_properties=CommitProperties(custom_metadata={"userMetadata": run.as_json()}),
     )
     change = {

@@ -1,8 +1,9 @@
 """A database's history made up at random, and what an hourly run and a stream make of it.
 
 Everything is computed here in plain Python from the list of transactions: the hourly table's rows
-as the cut's snapshot sees them, the change log with each order as of its own commit, the
-dimensions' history, and which orders differ and why. Nothing of the product's SQL is used.
+as the cut's snapshot sees them (of repaired orders: as the repair's does), the change log with each
+order as of its own commit, the dimensions' history, and which orders differ and why. Nothing of the
+product's SQL is used.
 """
 
 import random
@@ -30,25 +31,63 @@ class Transaction:
     is_visible: bool = True
 
 
+@dataclass(frozen=True)
+class Repair:
+    """visible: commit LSNs of what its snapshot sees. orders: the ids that it merges, and how."""
+
+    visible: frozenset[int]
+    orders: dict[int, str]
+
+
 @dataclass
 class History:
-    """transactions: in commit order. Those that the cut does not see are marked."""
+    """transactions: in commit order. Those that the cut does not see are marked.
+
+    repairs: the oldest first; each sees all that the cut and those before it see.
+    """
 
     transactions: list[Transaction]
+    repairs: list[Repair] = field(default_factory=list)
+
+    @property
+    def visible(self) -> frozenset[int]:
+        """Commit LSNs of what the hourly run's snapshot sees."""
+        return frozenset(t.commit_lsn for t in self.transactions if t.is_visible)
 
     @property
     def snapshot(self) -> str:
-        hidden = sorted(t.tx_id for t in self.transactions if not t.is_visible)
+        return self.snapshot_of(self.visible)
+
+    def snapshot_of(self, visible: frozenset[int]) -> str:
+        hidden = sorted(t.tx_id for t in self.transactions if t.commit_lsn not in visible)
         xmax = max(t.tx_id for t in self.transactions) + 1
         return f"{hidden[0] if hidden else xmax}:{xmax}:{','.join(map(str, hidden))}"
 
-    def at_cut(self) -> dict[Key, tuple[Row, Transaction]]:
-        """Each row as the snapshot sees it, and the transaction that wrote it."""
-        return _state(t for t in self.transactions if t.is_visible)
+    def at(self, visible: frozenset[int]) -> dict[Key, tuple[Row, Transaction]]:
+        """Each row as a snapshot sees it, and the transaction that wrote it."""
+        return {
+            key: (row, t)
+            for t in self.transactions
+            if t.commit_lsn in visible
+            for key, row in t.writes.items()
+        }
+
+    def cut_of(self, order_id: int) -> frozenset[int]:
+        """What is seen of an order: by its last repair, or by the hourly run."""
+        repairs = [one.visible for one in self.repairs if order_id in one.orders]
+        return repairs[-1] if repairs else self.visible
 
     def batch_rows(self) -> list[dict]:
         """The hourly table's rows of the window."""
-        state = self.at_cut()
+        return [
+            row
+            for visible in {self.visible, *(one.visible for one in self.repairs)}
+            for row in self._rows_at(visible)
+            if self.cut_of(row["order_id"]) == visible
+        ]
+
+    def _rows_at(self, visible: frozenset[int]) -> list[dict]:
+        state = self.at(visible)
         rows = {key: row for key, (row, _) in state.items()}
         return [
             {
@@ -64,6 +103,14 @@ class History:
             for (table, id_), (row, by) in state.items()
             if table == "orders" and row is not None and _is_in_window(row)
         ]
+
+    def changed(self, visible: frozenset[int]) -> dict[int, str]:
+        """The window's orders that a snapshot sees otherwise than the hourly table, and how."""
+        held = {row["order_id"]: row["origin"]["tx_id"] for row in self.batch_rows()}
+        seen = {row["order_id"]: row["origin"]["tx_id"] for row in self._rows_at(visible)}
+        how = dict.fromkeys(seen.keys() - held.keys(), "new")
+        how |= dict.fromkeys(held.keys() - seen.keys(), "cancelled")
+        return how | {id_: "updated" for id_ in seen.keys() & held.keys() if seen[id_] != held[id_]}
 
     def change_log(self) -> list[dict]:
         """One row for each order and transaction, enriched as of its commit."""
@@ -111,11 +158,11 @@ class History:
     def expected(self) -> dict[int, str]:
         """Each order of the window that differs, and why, when neither side is at fault."""
         batch = {row["order_id"]: row for row in self.batch_rows()}
-        visible = {t.commit_lsn for t in self.transactions if t.is_visible}
         stream: dict[int, dict] = {}
         after: dict[int, dict] = {}
         for change in self.change_log():
-            side = stream if change["commit_lsn"] in visible else after
+            is_seen = change["commit_lsn"] in self.cut_of(change["order_id"])
+            side = stream if is_seen else after
             side[change["order_id"]] = change
         expected = {}
         for id_ in batch.keys() | after.keys():
@@ -132,10 +179,6 @@ class History:
 
 
 _COMPARED = ("order_time", "client_name", "table_name", "pizzas")
-
-
-def _state(transactions: object) -> dict[Key, tuple[Row, Transaction]]:
-    return {key: (row, t) for t in transactions for key, row in t.writes.items()}
 
 
 def _is_in_window(row: dict) -> bool:
@@ -171,7 +214,24 @@ class Shop:
         for _ in range(transactions):
             self._commit(dict(self._work()))
         history = History(deepcopy(self.transactions))
-        self._hide_some(history.transactions)
+        last = len(history.transactions) - self.rng.randint(0, 12)
+        seen = self._seen(history.transactions, last, frozenset())
+        for transaction in history.transactions:
+            transaction.is_visible = transaction.commit_lsn in seen
+        return history
+
+    def repaired_evening(self, transactions: int) -> History:
+        """The same, with an earlier cut, and two repairs of most of what changed since."""
+        history = self.evening(transactions)
+        last = transactions - transactions // 4
+        for transaction in history.transactions[last:]:
+            transaction.is_visible = False
+        visible = history.visible
+        for later in (transactions // 12, transactions // 6):
+            visible = self._seen(history.transactions, last + later, visible)
+            changed = history.changed(visible)
+            orders = {id_: how for id_, how in changed.items() if self.rng.random() < 0.7}
+            history.repairs.append(Repair(visible, orders))
         return history
 
     def _fill(self) -> None:
@@ -255,13 +315,20 @@ class Shop:
     def _seating(self) -> dict:
         return {"client_id": self.rng.randint(1, 8), "table_id": self.rng.randint(1, 8)}
 
-    def _hide_some(self, transactions: list[Transaction]) -> None:
-        """The last ones, and some in progress before them that nothing visible came after."""
-        last = len(transactions) - self.rng.randint(0, 12)
+    def _seen(
+        self, transactions: list[Transaction], last: int, known: frozenset[int]
+    ) -> frozenset[int]:
+        """What a snapshot sees that was taken before the transaction number `last` was committed.
+
+        All that an earlier one has seen (known); of the rest some are still in progress, if nothing
+        visible came after.
+        """
         touched: set[Key] = set()
-        for place in reversed(range(1, len(transactions))):
-            transaction = transactions[place]
+        seen: set[int] = set()
+        for place, transaction in reversed(list(enumerate(transactions))):
             is_free = not touched & transaction.writes.keys()
-            transaction.is_visible = place < last and not (is_free and self.rng.random() < 0.1)
-            if transaction.is_visible:
+            is_hidden = place >= last or (place > 0 and is_free and self.rng.random() < 0.1)
+            if transaction.commit_lsn in known or not is_hidden:
+                seen.add(transaction.commit_lsn)
                 touched |= transaction.writes.keys()
+        return frozenset(seen)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lockstep.cdc.cuts import Cut
-from lockstep.cdc.run_commits import RunCommit
+from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.contracts import (
     CHANGE_LOG_COLUMNS,
     DIMENSION_CHANGES,
@@ -75,8 +75,20 @@ class Tables:
         taken_at = WINDOW.end + timedelta(minutes=5)
         cut = Cut("the run", self.history.snapshot, 10**9, taken_at)
         run = RunCommit(WINDOW, ReadMode.VIEW, len(self.batch), cut)
+        repairs = [
+            RepairCommit(
+                window=WINDOW,
+                repaired_run_id="the run",
+                order_ids=tuple(repair.orders),
+                orders_after=len(self.batch),
+                approved_by="a test",
+                cut=Cut("a repair", self.history.snapshot_of(repair.visible), 10**9, taken_at),
+            )
+            for repair in self.history.repairs
+        ]
         return Readiness(
             run=run,
+            repairs=tuple(repairs),
             batch_version=0,
             stream_version=0,
             frontier=10**9,
@@ -236,13 +248,36 @@ def test_without_faults_only_what_the_history_explains_differs(
     assert set(classes) == {"dimension_drift", "changed_after_cut"}
 
 
+def test_repaired_orders_are_judged_at_the_cut_of_their_last_repair(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    how: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    for number in range(2):
+        tables = Tables(Shop(seed + number).repaired_evening(700), tmp_path / str(number))
+        expected = tables.history.expected()
+        assert found_in(tables.compare(spark)) == expected
+        for repair in tables.history.repairs:
+            how.update(repair.orders.values())
+            classes.update(expected.get(id_, "equal") for id_ in repair.orders)
+        repaired = {id_ for repair in tables.history.repairs for id_ in repair.orders}
+        gone = repaired - {row["order_id"] for row in tables.batch}
+        assert not gone & expected.keys()
+        tables.history.repairs.clear()
+        assert found_in(tables.compare(spark)) != expected
+    assert set(how) == {"new", "updated", "cancelled"}
+    assert {"equal", "dimension_drift"} <= set(classes)
+
+
 def test_each_planted_fault_is_found_in_its_class_and_nothing_else_is(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     planted: Counter[str] = Counter()
     for number in range(ROUNDS):
         rng = random.Random(f"{seed} {number}")
-        tables = Tables(Shop(rng.randrange(2**32)).evening(700), tmp_path / str(number))
+        shop = Shop(rng.randrange(2**32))
+        history = shop.repaired_evening(700) if number % 2 else shop.evening(700)
+        tables = Tables(history, tmp_path / str(number))
         expected = tables.history.expected()
         for change in rng.sample(tables.live(), FAULTS_OF_A_ROUND):
             fault = rng.choice(FAULTS)

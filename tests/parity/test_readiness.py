@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 from lockstep.cdc.cuts import Cut
-from lockstep.cdc.run_commits import RunCommit
+from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.contracts import (
     DIMENSION_CHANGES,
     DIMENSION_CHANGES_COLUMNS,
@@ -95,6 +95,25 @@ def test_what_stands_against_it_is_said(
     ready = look(settings, monkeypatch, **state)
     assert ready.verdict is verdict
     assert words in ready.reason
+
+
+def test_a_repaired_window_waits_for_the_repairs_marker(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Cut("a repair", "800:800:", CUT_LSN + 500, CUT_AT + timedelta(hours=1))
+    repair = RepairCommit(WINDOW, "the run", (7,), 1, "Ada", cut)
+    write_deltalake(
+        settings.table_uri(ORDERS_ENRICHED_BATCH),
+        pa.table({"order_id": pa.array([7], pa.int64())}),
+        mode="append",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": repair.as_json()}),
+    )
+    early = look(settings, monkeypatch)
+    assert early.verdict is Verdict.WAITING
+    assert "not yet the cut at 5500" in early.reason
+    ready = look(settings, monkeypatch, stream=CUT_LSN + 500, history=CUT_LSN + 500)
+    assert (ready.verdict, ready.repairs) == (None, (repair,))
+    assert ready.cuts_of_repaired() == {7: cut}
 
 
 def test_a_stream_that_never_ran_and_a_window_that_nobody_wrote_are_errors(

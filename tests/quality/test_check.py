@@ -12,6 +12,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from lockstep.cdc.cuts import Cut
+from lockstep.cdc.run_commits import RepairCommit
 from lockstep.contracts import CheckStatus
 from lockstep.errors import LakehouseError, QualityStoreError, WindowNotWrittenError
 from lockstep.quality import check_window
@@ -213,6 +215,26 @@ def test_faultless_window_passes_and_is_in_the_docs(hourly_table):
     index = (report.data_docs / "index.html").read_text()
     assert "2015-01-01 11:00 to 12:00" in index
     assert report.data_docs_page in index
+
+
+def test_a_repaired_window_is_checked_against_what_its_repair_left(hourly_table):
+    window = hourly_table.window(11)
+    *orders, late = hourly_table.orders(window, 11)
+    hourly_table.commit(window, orders)
+    cut = Cut("a repair", "900:900:", 5000, window.end)
+    repair = RepairCommit(window, hourly_table.run_id(window), (late["order_id"],), 11, "Ada", cut)
+    row = late | {"run_id": "a repair"}
+
+    hourly_table.append([row], metadata={"userMetadata": repair.as_json()})
+
+    assert check_window(hourly_table.settings, window).status is PASS
+    hourly_table.append([row | {"order_id": 1, "run_id": "nobody's"}])
+    report = check_window(hourly_table.settings, window)
+    assert [failure.partition(":")[0] for failure in report.failures] == [
+        "no order lost",
+        "one run wrote it",
+    ]
+    assert "run of 11, repaired by a repair" in report.summary()
 
 
 def test_quiet_hour_passes(hourly_table):

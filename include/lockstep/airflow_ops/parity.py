@@ -9,8 +9,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -20,9 +21,12 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from lockstep import contracts
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator, job_arguments
-from lockstep.contracts import StreamMode, Verdict, Window
+from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
 from lockstep.errors import LockstepError
 from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from lockstep.ledger.entries import Comparison
 
 POLL_SECONDS = 2.0
 WAIT_SECONDS_MAX = 600.0
@@ -99,26 +103,45 @@ class CompareWindowOperator(SparkJobOperator):
         try:
             super().execute(context)
         except AirflowException:
-            self._raise_verdict(began)
+            if (line := self._new_line(began)) is not None:
+                self._raise_verdict(line)
             raise
+        self._new_line(began)
 
-    def _raise_verdict(self, began: datetime) -> None:
-        """What the job's exit code stands for, if it came to a verdict."""
+    def _new_line(self, began: datetime) -> "Comparison | None":
+        """The comparison that the job added to the ledger; says in the log what it leaves to do."""
         from lockstep.ledger import book
 
-        lines = book.lines(Settings.load(), StreamMode(self.mode))
         window = Window.parse(self.window_start, self.window_end)
+        lines = book.lines(Settings.load(), StreamMode(self.mode), since=window.start)
         new = [line for line in lines if line.window == window and line.checked_at >= began]
         if not new:
-            return
-        told = f"{window}, {self.mode}: {new[-1].verdict}: {new[-1].reason}"
-        match new[-1].verdict:
+            return None
+        if changed := new[-1].counts.get(DifferenceClass.CHANGED_AFTER_CUT, 0):
+            self.log.info(
+                "%s orders changed after the cut, and no later hour brings them: the DAG %s merges "
+                "them when you approve, %s with window_start %s and window_end %s",
+                *(f"{changed:,}", contracts.REPAIR_DAG_ID, repair_dag_url()),
+                *(self.window_start, self.window_end),
+            )
+        return new[-1]
+
+    def _raise_verdict(self, line: "Comparison") -> None:
+        """What the job's exit code stands for."""
+        told = f"{line.window}, {self.mode}: {line.verdict}: {line.reason}"
+        match line.verdict:
             case Verdict.FAIL:
                 raise AirflowFailException(told) from None
             case Verdict.NOT_COVERED:
                 raise AirflowSkipException(told) from None
             case _:
                 raise AirflowException(told) from None
+
+
+def repair_dag_url() -> str:
+    """Where a repair is triggered; with the web server's own address the log's page links it."""
+    address = conf.get("api", "base_url", fallback=None) or ""
+    return f"{address.rstrip('/')}/dags/{contracts.REPAIR_DAG_ID}"
 
 
 def comparison_arguments(settings: Settings) -> dict[str, Any]:

@@ -12,7 +12,14 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
 
 from lockstep.airflow_ui.data_docs import HEADERS
-from lockstep.contracts import DATA_DOCS_URL, PARITY_DAG_ID, PARITY_URL, StreamMode, Window
+from lockstep.contracts import (
+    DATA_DOCS_URL,
+    PARITY_DAG_ID,
+    PARITY_URL,
+    REPAIR_DAG_ID,
+    StreamMode,
+    Window,
+)
 from lockstep.errors import LockstepError
 from lockstep.parity_pages import view
 from lockstep.parity_pages.render import render
@@ -22,6 +29,8 @@ REFRESH_SECONDS = 30
 _LINKS = {
     "dag_id": PARITY_DAG_ID,
     "dag_url": f"/dags/{PARITY_DAG_ID}",
+    "repair_dag_id": REPAIR_DAG_ID,
+    "repair_dag_url": f"/dags/{REPAIR_DAG_ID}",
     "docs_url": f"{DATA_DOCS_URL}/",
     "overview_url": f"{PARITY_URL}/",
 }

@@ -22,6 +22,9 @@ from lockstep.contracts import CUT_MESSAGE_PREFIX
 if TYPE_CHECKING:
     import psycopg
 
+XID_SPAN = 2**32
+"""A row keeps the last 32 bits of its transaction's id."""
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -55,6 +58,13 @@ class DatabaseSnapshot:
         """Read `xmin:xmax:xip,…`. Raises ValueError when the text is none of these."""
         xmin, xmax, in_progress = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(map(int, filter(None, in_progress.split(",")))))
+
+    def full_tx_id(self, row_xid: int) -> int:
+        """The 64-bit id of a transaction that the snapshot sees, of which a row keeps 32 bits.
+
+        It is one of the 2^32 before the snapshot's next one (xmax).
+        """
+        return self.xmax - (self.xmax - row_xid) % XID_SPAN
 
 
 @dataclass(frozen=True)

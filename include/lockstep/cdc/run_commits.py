@@ -1,11 +1,13 @@
-"""What the commit of an hourly run says about it: written by the run, read back by the checks.
+"""What a commit of the hourly table says about it: written by run or repair, read by the checks.
 
 Standard library only, besides the project's own value types: Airflow's tasks read it too.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from lockstep.cdc.cuts import Cut
 from lockstep.contracts import ReadMode, Window
@@ -27,18 +29,9 @@ class RunCommit:
         """The text for the commit's userMetadata; from_json reads it back."""
         return json.dumps(
             {
-                "run_id": self.cut.run_id,
-                "window": {
-                    "start": self.window.start.isoformat(),
-                    "end": self.window.end.isoformat(),
-                },
+                **_window_and_cut(self.window, self.cut),
                 "read_mode": str(self.read_mode),
                 "orders_at_cut": self.orders_at_cut,
-                "cut": {
-                    "snapshot": self.cut.snapshot,
-                    "marker_lsn": self.cut.marker_lsn,
-                    "taken_at": self.cut.taken_at.isoformat(),
-                },
             }
         )
 
@@ -46,15 +39,78 @@ class RunCommit:
     def from_json(cls, text: str) -> "RunCommit":
         """Raises KeyError, TypeError, ValueError or WindowError when the text is not a run's."""
         fields = json.loads(text)
-        cut = fields["cut"]
         return cls(
-            window=Window.parse(fields["window"]["start"], fields["window"]["end"]),
+            window=_window_in(fields),
             read_mode=ReadMode(fields["read_mode"]),
             orders_at_cut=fields["orders_at_cut"],
-            cut=Cut(
-                run_id=fields["run_id"],
-                snapshot=cut["snapshot"],
-                marker_lsn=cut["marker_lsn"],
-                taken_at=datetime.fromisoformat(cut["taken_at"]),
-            ),
+            cut=_cut_in(fields),
         )
+
+
+@dataclass(frozen=True)
+class RepairCommit:
+    """One repair of a window that a run wrote, as its Delta commit's userMetadata holds it.
+
+    repaired_run_id: the hourly run whose rows were repaired; the cut's run_id is the repair's own.
+    order_ids: these the table has as the repair's snapshot sees them, or no more.
+    orders_after: rows of the window that the commit left.
+    approved_by: who said that just these orders are to be merged.
+    """
+
+    window: Window
+    repaired_run_id: str
+    order_ids: tuple[int, ...]
+    orders_after: int
+    approved_by: str
+    cut: Cut
+
+    def as_json(self) -> str:
+        """The text for the commit's userMetadata; from_json reads it back."""
+        return json.dumps(
+            {
+                **_window_and_cut(self.window, self.cut),
+                "repaired_run_id": self.repaired_run_id,
+                "order_ids": self.order_ids,
+                "orders_after": self.orders_after,
+                "approved_by": self.approved_by,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "RepairCommit":
+        """Raises KeyError, TypeError, ValueError or WindowError when the text is not a repair's."""
+        fields = json.loads(text)
+        return cls(
+            window=_window_in(fields),
+            repaired_run_id=fields["repaired_run_id"],
+            order_ids=tuple(fields["order_ids"]),
+            orders_after=fields["orders_after"],
+            approved_by=fields["approved_by"],
+            cut=_cut_in(fields),
+        )
+
+
+def _window_and_cut(window: Window, cut: Cut) -> dict[str, Any]:
+    return {
+        "run_id": cut.run_id,
+        "window": {"start": window.start.isoformat(), "end": window.end.isoformat()},
+        "cut": {
+            "snapshot": cut.snapshot,
+            "marker_lsn": cut.marker_lsn,
+            "taken_at": cut.taken_at.isoformat(),
+        },
+    }
+
+
+def _window_in(fields: Mapping[str, Any]) -> Window:
+    return Window.parse(fields["window"]["start"], fields["window"]["end"])
+
+
+def _cut_in(fields: Mapping[str, Any]) -> Cut:
+    cut = fields["cut"]
+    return Cut(
+        run_id=fields["run_id"],
+        snapshot=cut["snapshot"],
+        marker_lsn=cut["marker_lsn"],
+        taken_at=datetime.fromisoformat(cut["taken_at"]),
+    )

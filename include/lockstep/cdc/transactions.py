@@ -15,6 +15,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from lockstep.cdc.cuts import XID_SPAN
 from lockstep.cdc.records import Begin, Change, End, Record, SnapshotNotice, Tombstone
 from lockstep.contracts import SNAPSHOT_COMMIT_LSN
 from lockstep.errors import SnapshotRepeatedError
@@ -24,7 +25,6 @@ HELD_CHANGES_MAX = 50_000
 once it is whole."""
 FINISHED_REMEMBERED = 100_000
 """Finished transactions whose late duplicates are recognised at once; others when their END is."""
-_XID_SPAN = 2**32
 TRUNCATE = "t"
 """Kept whatever its table: it changes every row at once."""
 
@@ -56,7 +56,7 @@ class Transaction:
     @property
     def tx(self) -> int | None:
         """The transaction's id as its events have it, 32 bits."""
-        return None if self.tx_id is None else self.tx_id % _XID_SPAN
+        return None if self.tx_id is None else self.tx_id % XID_SPAN
 
 
 @dataclass(frozen=True)
@@ -227,11 +227,11 @@ class TransactionTracker:
 
     def widened(self, tx: int) -> int:
         """The 64-bit transaction id nearest to xid_near that has these lower 32 bits."""
-        candidate = self._xid_near - self._xid_near % _XID_SPAN + tx
-        if candidate - self._xid_near > _XID_SPAN // 2 and candidate >= _XID_SPAN:
-            return candidate - _XID_SPAN
-        if self._xid_near - candidate > _XID_SPAN // 2:
-            return candidate + _XID_SPAN
+        candidate = self._xid_near - self._xid_near % XID_SPAN + tx
+        if candidate - self._xid_near > XID_SPAN // 2 and candidate >= XID_SPAN:
+            return candidate - XID_SPAN
+        if self._xid_near - candidate > XID_SPAN // 2:
+            return candidate + XID_SPAN
         return candidate
 
     def _note_begin(self, begin: Begin) -> None:

@@ -1,4 +1,4 @@
-"""`lockstep parity`: compare the hourly table with the streams, and read the ledger."""
+"""`lockstep parity`: compare the hourly table with the streams, repair it, and read the ledger."""
 
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +27,28 @@ def check(start: Start, end: End, mode: Modes = None, as_json: AsJson = False) -
     from lockstep.parity.command import check as check_parity
 
     raise typer.Exit(check_parity(start, end, mode or [], as_json=as_json))
+
+
+@app.command()
+def repair(
+    start: Start,
+    end: End,
+    yes: Annotated[bool, typer.Option("--yes", help="Merge them without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
+) -> None:
+    """Merge the orders of [START, END) that changed after the hourly run's cut, and no others.
+
+    Shows each of them first, and how many other orders a new run of the hour would change. Killed
+    at any moment it has changed nothing; repeated it changes nothing more.
+    """
+    from lockstep.repair.command import repair as repair_orders
+    from lockstep.repair.command import show
+
+    if dry_run:
+        show(start, end)
+        return
+    question = "Merge these orders into the hourly table?"
+    raise typer.Exit(repair_orders(start, end, is_approved=lambda: yes or typer.confirm(question)))
 
 
 @app.command()

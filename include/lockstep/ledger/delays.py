@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, StreamMode, Window, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
-from lockstep.sources.hourly_runs import run_of
+from lockstep.sources.hourly_runs import written_by
 
 SHOWN_MAX = 400
 """Orders of a series; of more, every so-manieth."""
@@ -25,7 +25,7 @@ class Delay:
 
 @dataclass(frozen=True)
 class Delays:
-    """batch: until the hourly run read it (it is readable a few seconds later)."""
+    """batch: until the hourly run, or a repair, read it (it is readable a few seconds later)."""
 
     batch: Sequence[Delay]
     stream: Sequence[Delay]
@@ -35,13 +35,13 @@ def delays_of(settings: Settings, window: Window, mode: StreamMode) -> Delays:
     """Raises LakehouseError or WindowNotWrittenError when a table or the window is not there."""
     hourly = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
     log = open_table(settings.table_uri(change_log_table(mode)))
-    taken_at = run_of(hourly, window).cut.taken_at
+    taken_at = {cut.run_id: cut.taken_at for cut in written_by(hourly, window).cuts}
     bounds = (
         f"order_time >= TIMESTAMP '{window.start.isoformat()}' "
         f"AND order_time < TIMESTAMP '{window.end.isoformat()}'"
     )
     batch = f"""
-        SELECT origin['committed_at'] AS committed_at
+        SELECT origin['committed_at'] AS committed_at, run_id
         FROM orders_of WHERE {bounds} AND origin['committed_at'] IS NOT NULL ORDER BY 1
     """  # noqa: S608 - times only
     stream = f"""
@@ -49,7 +49,11 @@ def delays_of(settings: Settings, window: Window, mode: StreamMode) -> Delays:
         FROM orders_of WHERE {bounds} AND op = 'c' AND tx_id IS NOT NULL ORDER BY 1
     """  # noqa: S608 - times only
     return Delays(
-        [Delay(at, (taken_at - at).total_seconds()) for (at,) in _some(batch, hourly)],
+        [
+            Delay(at, (taken_at[run] - at).total_seconds())
+            for at, run in _some(batch, hourly)
+            if run in taken_at
+        ],
         [Delay(at, (read - at).total_seconds()) for at, read in _some(stream, log)],
     )
 

@@ -51,6 +51,11 @@ def check_window(
         compared = comparison.compare(session(), settings, window, mode, ready)
         verdict = policy.verdict(mode, compared.counts)
         reason = _reason(policy.failing(mode, compared.counts))
+        if ready.repairs and verdict is Verdict.PASS:
+            reason = (
+                f"{len(ready.cuts_of_repaired()):,} of its orders were repaired after the hourly "
+                "run, and are compared at the cut of their repair"
+            )
         if compared.before_capture and verdict is Verdict.PASS:
             verdict = Verdict.NOT_COVERED
             reason = (

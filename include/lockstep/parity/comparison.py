@@ -4,6 +4,7 @@ It shares no code with the modes it judges: what it knows of them is their table
 """
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,11 +73,14 @@ def schema_differences(
 def compare(
     spark: "SparkSession", settings: Settings, window: Window, mode: StreamMode, ready: Readiness
 ) -> Compared:
-    """Compare the window at the run's cut, which the stream has passed (`readiness`)."""
+    """Compare the window at the run's cut, which the stream has passed (`readiness`).
+
+    A repaired order is compared at the cut of its last repair.
+    """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
-    parameters = _snapshot_parameters(ready.run.cut.snapshot)
+    parameters = _cut_parameters(ready)
     _bind_both_sides(spark, settings, window, mode, ready)
     met = Observation()
     bounds = {"window_start": window.start.isoformat(), "window_end": window.end.isoformat()}
@@ -207,14 +211,26 @@ def _counted(classed: "DataFrame") -> tuple[dict[DifferenceClass, int], int, lis
     return counts, met.get[_BEFORE], rows
 
 
-def _snapshot_parameters(snapshot: str) -> dict[str, str]:
+def _cut_parameters(ready: Readiness) -> dict[str, str]:
+    """As JSON, the run's snapshot, and each repair's with the orders that are judged at it."""
+    repaired: dict[str, list[int]] = {}
+    for order_id, cut in ready.cuts_of_repaired().items():
+        repaired.setdefault(cut.snapshot, []).append(order_id)
+    repairs = [
+        {"order_ids": order_ids, "cut": _snapshot_fields(snapshot)}
+        for snapshot, order_ids in repaired.items()
+    ]
+    run = _snapshot_fields(ready.run.cut.snapshot)
+    return {"cut": json.dumps(run), "repairs": json.dumps(repairs)}
+
+
+def _snapshot_fields(snapshot: str) -> dict:
     seen = DatabaseSnapshot.parse(snapshot)
-    in_progress = ",".join(map(str, sorted(seen.in_progress)))
-    return {"xmin": str(seen.xmin), "xmax": str(seen.xmax), "in_progress": in_progress}
+    return {"xmin": seen.xmin, "xmax": seen.xmax, "in_progress": sorted(seen.in_progress)}
 
 
 def _sql(name: str, parameters: Mapping[str, str]) -> str:
-    """The query with its parameters, all of them numbers and times of ours.
+    """The query with its parameters, all of them numbers (in JSON, too) and times of ours.
 
     Spark binds no parameters when Delta's extension parses the query.
     """

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from lockstep.cdc.cuts import XID_SPAN
 from lockstep.cdc.records import Change, decode
 from lockstep.contracts import ORDERS
 from lockstep.errors import PoisonedRecordError, StreamError
@@ -13,7 +14,6 @@ BEFORE = timedelta(seconds=5)
 """The broker's clock may be behind the database's."""
 RECORDS_MAX = 50_000
 """Read from the commit's time on; a change that comes later than that counts as lost."""
-_XID_SPAN = 2**32
 
 
 def where_lost(
@@ -49,7 +49,7 @@ def _offset_of(settings: Settings, order_id: int, tx_id: int, first: int) -> int
                 continue
             if (
                 isinstance(record, Change)
-                and record.tx == tx_id % _XID_SPAN
+                and record.tx == tx_id % XID_SPAN
                 and record.table == ORDERS
                 and record.row is not None
                 and record.row.id == order_id

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from deltalake import DeltaTable
 
-from lockstep.cdc.run_commits import RunCommit
+from lockstep.cdc.cuts import Cut
+from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.contracts import (
     DIMENSION_CHANGES,
     ORDERS_ENRICHED_BATCH,
@@ -18,12 +19,14 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table
-from lockstep.sources.hourly_runs import run_of
+from lockstep.sources.hourly_runs import WrittenWindow, written_by
 
 
 @dataclass(frozen=True)
 class Readiness:
     """Both sides at one version each, and what stands against comparing them.
+
+    repairs: of the run's rows, the oldest first; an order is compared at its last repair's cut.
 
     verdict: waiting, not_covered, or None when nothing stands against it; reason says why.
     frontier: the stream's; None before its first commit.
@@ -37,6 +40,11 @@ class Readiness:
     capture_began: datetime | None
     verdict: Verdict | None
     reason: str
+    repairs: tuple[RepairCommit, ...] = ()
+
+    def cuts_of_repaired(self) -> dict[int, Cut]:
+        """The cut of each order that was repaired: its last repair's."""
+        return {id_: repair.cut for repair in self.repairs for id_ in repair.order_ids}
 
 
 def modes_with_tables(settings: Settings) -> list[StreamMode]:
@@ -53,26 +61,27 @@ def readiness(settings: Settings, window: Window, mode: StreamMode) -> Readiness
     there; StreamError when Kafka does not say when change capture began.
     """
     batch = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
-    run = run_of(batch, window)
+    written = written_by(batch, window)
     stream = open_table(settings.table_uri(change_log_table(mode)))
     frontier = reached_of(stream).frontier
     began = change_topic.began_at(settings)
-    verdict, reason = _hindrance(settings, run, frontier, began)
+    verdict, reason = _hindrance(settings, written, frontier, began)
     return Readiness(
-        run=run,
+        run=written.run,
         batch_version=batch.version(),
         stream_version=stream.version(),
         frontier=frontier,
         capture_began=began,
         verdict=verdict,
         reason=reason,
+        repairs=written.repairs,
     )
 
 
 def _hindrance(
-    settings: Settings, run: RunCommit, frontier: int | None, began: datetime | None
+    settings: Settings, written: WrittenWindow, frontier: int | None, began: datetime | None
 ) -> tuple[Verdict | None, str]:
-    cut = run.cut
+    cut = written.run.cut
     if began is None:
         return Verdict.WAITING, "change capture has not begun"
     if cut.taken_at < began:
@@ -81,9 +90,10 @@ def _hindrance(
             f"capture began at {began.isoformat()}: run the window again to compare it"
         )
         return Verdict.NOT_COVERED, why
+    marker_lsn = written.last_cut.marker_lsn
     history = reached_of(open_table(settings.table_uri(DIMENSION_CHANGES))).frontier
     for what, reached in (("the stream", frontier), ("the dimensions' history", history)):
-        if reached is None or reached < cut.marker_lsn:
-            why = f"{what} has reached LSN {reached}, not yet the cut at {cut.marker_lsn}"
+        if reached is None or reached < marker_lsn:
+            why = f"{what} has reached LSN {reached}, not yet the cut at {marker_lsn}"
             return Verdict.WAITING, why
     return None, ""

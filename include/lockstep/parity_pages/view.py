@@ -102,6 +102,8 @@ def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl
             }
             for one in earlier
         ],
+        "repairable": line.counts.get(DifferenceClass.CHANGED_AFTER_CUT, 0),
+        "bounds": (window.start.isoformat(), window.end.isoformat()),
         "chart": _chart(settings, window, mode),
         "differences": [
             {

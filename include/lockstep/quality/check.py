@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 from lockstep import contracts
-from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import CheckStatus, Window
 from lockstep.quality import data_docs, frames, gx_store
 from lockstep.quality.gx_store import Suite
@@ -12,7 +11,7 @@ from lockstep.quality.report import QualityReport, worst
 from lockstep.quality.suite import COLUMN_CHECKS, ROW_CHECKS
 from lockstep.settings import Settings
 from lockstep.sources import delta
-from lockstep.sources.hourly_runs import run_of
+from lockstep.sources.hourly_runs import WrittenWindow, written_by
 
 _TABLE = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
 COLUMN_SUITE = Suite(f"{_TABLE}_columns", COLUMN_CHECKS, "columns")
@@ -25,31 +24,32 @@ def quality_folder(settings: Settings) -> Path:
 
 
 def check_window(settings: Settings, window: Window) -> QualityReport:
-    """Check the rows that the last run of exactly this window wrote, and build its Data Docs.
+    """Check the rows that the last run of exactly this window wrote, with what was repaired since.
 
-    A quiet hour without orders passes. Checking a window again adds a result and changes nothing
-    else. Raises LakehouseError when there is no table, WindowNotWrittenError when no run wrote
-    exactly this window, QualityStoreError when HOME/quality cannot be used.
+    Builds the window's Data Docs. A quiet hour without orders passes. Checking a window again adds
+    a result and changes nothing else. Raises LakehouseError when there is no table,
+    WindowNotWrittenError when no run wrote exactly this window, QualityStoreError when
+    HOME/quality cannot be used.
     """
     started = time.monotonic()
     # Step 1: one version of the table, so that rows and metadata belong together.
     table = delta.open_table(settings.table_uri(contracts.ORDERS_ENRICHED_BATCH))
-    run = run_of(table, window)
+    written = written_by(table, window)
     with gx_store.opened(quality_folder(settings)) as store:
         # Step 2: the schema before the rows; rows of another shape cannot be read as declared.
         recording = store.record(window)
         checks = recording.validate(COLUMN_SUITE, frames.columns_frame(table), {})
         rows = 0
         if worst(checks) is not CheckStatus.FAIL:
-            # Step 3: the rows, against what the run recorded.
-            frame = frames.rows_frame(table, window, run.cut.run_id)
+            # Step 3: the rows, against what the run and its repairs recorded.
+            frame = frames.rows_frame(table, window, _run_ids(written))
             rows = len(frame)
-            checks += recording.validate(ROW_SUITE, frame, _facts(run))
+            checks += recording.validate(ROW_SUITE, frame, _facts(written))
         # Step 4: the pages, and the index of checked windows.
         pages = recording.build_pages()
         report = QualityReport(
             window=window,
-            run_id=run.cut.run_id,
+            run_id=written.run.cut.run_id,
             rows=rows,
             checks=checks,
             data_docs=store.folder / "data_docs",
@@ -60,13 +60,18 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
     return report
 
 
-def _facts(run: RunCommit) -> dict[str, object]:
+def _facts(written: WrittenWindow) -> dict[str, object]:
     """What the suite calls $orders_at_cut and the like."""
+    run_ids = _run_ids(written)
     return {
-        "orders_at_cut": run.orders_at_cut,
-        "window": str(run.window),
-        "window_start": run.window.start,
-        "window_end": run.window.end,
-        "run_id": run.cut.run_id,
-        "run_ids": [run.cut.run_id],
+        "orders_at_cut": written.orders,
+        "window": str(written.run.window),
+        "window_start": written.run.window.start,
+        "window_end": written.run.window.end,
+        "written_by": ", repaired by ".join(run_ids),
+        "run_ids": run_ids,
     }
+
+
+def _run_ids(written: WrittenWindow) -> list[str]:
+    return [cut.run_id for cut in written.cuts]

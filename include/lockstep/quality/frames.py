@@ -4,6 +4,7 @@ Only scalars leave the lakehouse (about 70 bytes an order; names and run ids as 
 window of a million orders is checked in bounded memory. Never judges what it reads.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from string import Template
 from typing import TYPE_CHECKING
@@ -62,10 +63,10 @@ def _type_text(delta_type: object) -> str:
     return _SQL_NAMES.get(name, name)
 
 
-def rows_frame(table: DeltaTable, window: Window, run_id: str) -> "pd.DataFrame":
+def rows_frame(table: DeltaTable, window: Window, run_ids: Sequence[str]) -> "pd.DataFrame":
     """The window's orders, one row each, with the columns of orders_enriched_quality.sql.
 
-    Rows of the same run within a day outside the window are there too, to be found out.
+    Rows of the same run or repairs within a day outside the window are there too, to be found out.
     Raises LakehouseError when the rows cannot be read.
     """
     sql = Template(ROWS_SQL.read_text(encoding="utf-8")).substitute(
@@ -73,7 +74,7 @@ def rows_frame(table: DeltaTable, window: Window, run_id: str) -> "pd.DataFrame"
         last_date=(window.end + _STRAY_DAYS).date(),
         window_start=window.start.isoformat(),
         window_end=window.end.isoformat(),
-        run_id=run_id.replace("'", "''"),  # DataFusion has no bound values here
+        run_ids="', '".join(id_.replace("'", "''") for id_ in run_ids),  # none are bound here
     )
     name = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
     try:

@@ -96,7 +96,7 @@ ROW_CHECKS = (
         FAIL,
         _IN_SET,
         {"column": "run_id", "value_set": _fact("run_ids")},
-        "{run_id}",
+        "{written_by}",
     ),
     Check(
         "prices present",

@@ -8,13 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from lockstep.cdc.cuts import XID_SPAN
 from lockstep.contracts import CLIENTS, PIZZAS, TABLES
 from lockstep.soak.findings import Finding, findings_of
 from lockstep.soak.open_transactions import MESSAGE_PREFIX, MESSAGES, Written
 
 CHECK = "capture"
 SUBJECT = "change topic"
-_XID_SPAN = 2**32
 _TABLES = (CLIENTS, PIZZAS, TABLES)
 
 
@@ -75,7 +75,7 @@ def check_captured(
     """Findings where the topic does not say what was committed, transaction by transaction."""
     lost, wrong_ends, moved = [], [], []
     for one in committed:
-        captured = found.get(one.tx_id % _XID_SPAN, Captured())
+        captured = found.get(one.tx_id % XID_SPAN, Captured())
         missing = [change for change in one.changes if change not in captured.orders]
         if missing:
             lost.append(f"{one.label}: {len(missing)} of {len(one.changes)}: {missing[:3]}")
@@ -84,7 +84,7 @@ def check_captured(
         taken = Counter(order for orders in captured.orders.values() for order in orders)
         if set(taken.values()) - {1} or any(len(o) > 1 for o in captured.orders.values()):
             moved.append(one.label)
-    never = [one.label for one in aborted if one.tx_id % _XID_SPAN in found]
+    never = [one.label for one in aborted if one.tx_id % XID_SPAN in found]
     return [
         *findings_of(CHECK, SUBJECT, "lacks changes of a committed transaction", lost),
         *findings_of(CHECK, SUBJECT, "has an END that counts wrong, or none", wrong_ends),

@@ -34,7 +34,7 @@ VIEW_READ = "view"
 
 def count_orders(exported: ExportedSnapshot, window: Window) -> list[SlotCount]:
     """Orders in each filled slot of the window, in time order, as the snapshot sees them."""
-    query = _rendered("orders_by_slot", window, slot=sql.Literal(slot_length(window)))
+    query = rendered("orders_by_slot", window, slot=sql.Literal(slot_length(window)))
     return [SlotCount(*row) for row in exported.connection.execute(query)]
 
 
@@ -80,7 +80,7 @@ class SnapshotReader:
         }
 
     def _read(self, read: str, slices: list[Window]) -> "DataFrame":
-        query = _rendered(read, Window(slices[0].start, slices[-1].end)).as_string()
+        query = rendered(read, Window(slices[0].start, slices[-1].end)).as_string()
         return self._spark.read.jdbc(
             self._url,
             f"({query}) AS {read}_read",
@@ -94,7 +94,8 @@ def _between(part: Window) -> str:
     return sql.SQL("order_time >= {start} AND order_time < {end}").format(**bounds).as_string()
 
 
-def _rendered(read: str, window: Window, **values: sql.Composable) -> sql.Composed:
+def rendered(read: str, window: Window, **values: sql.Composable) -> sql.Composed:
+    """A query of include/postgres/batch_reads about the window."""
     text = (_READS / f"{read}.sql").read_text(encoding="utf-8")
     return sql.SQL(text).format(
         start=sql.Literal(window.start), end=sql.Literal(window.end), **values

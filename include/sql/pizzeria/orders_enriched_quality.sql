@@ -1,6 +1,6 @@
 -- What the quality checks look at: a row of scalars for each order of a window, and for each row
--- its run wrote outside of it, among the days
--- from first_date to last_date. Run by delta-rs (DataFusion).
+-- its run or repairs wrote outside of it, among the days from first_date to last_date. Run by
+-- delta-rs (DataFusion).
 WITH candidates AS (
     SELECT *
     FROM orders_enriched_batch
@@ -11,7 +11,7 @@ WITH candidates AS (
                 order_time >= TIMESTAMP '${window_start}'
                 AND order_time < TIMESTAMP '${window_end}'
             )
-            OR run_id = '${run_id}'
+            OR run_id IN ('${run_ids}')
         )
 ),
 

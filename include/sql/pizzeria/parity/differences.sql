@@ -2,21 +2,47 @@
 --
 -- Relations: batch_rows, the window's rows of the hourly table; stream_changes, all changes that
 -- the stream's change log has of the window's orders (those of either side).
--- Parameters: the cut's snapshot (xmin, xmax, in_progress) and the window's bounds.
+-- Parameters: the snapshot that the hourly run read (cut: JSON with xmin, xmax, in_progress), those
+-- that repairs read, each with its orders (repairs: JSON), and the window's bounds.
 --
--- A change counts when its transaction is visible in the snapshot that the hourly run read; rows of
--- the initial snapshot (tx_id null) are older than any cut that is compared. The last of an order's
--- visible changes is its state at the cut.
-WITH changes AS (
+-- A change counts when its transaction is visible in the order's cut: the snapshot of its repair,
+-- or of the hourly run. Rows of the initial snapshot (tx_id null) are older than any cut that is
+-- compared. The last of an order's visible changes is its state at the cut.
+WITH repaired AS (
+    SELECT
+        order_id,
+        repair.cut
+    FROM (
+        SELECT
+            FROM_JSON(
+                '${repairs}',
+                'ARRAY<STRUCT<order_ids: ARRAY<BIGINT>, cut: STRUCT<xmin: BIGINT, xmax: BIGINT, '
+                'in_progress: ARRAY<BIGINT>>>>'
+            ) AS repairs
+        WHERE '${repairs}' <> '[]' -- without repairs the plan has no join with them
+    )
+        LATERAL VIEW EXPLODE(repairs) each_repair AS repair
+        LATERAL VIEW EXPLODE(repair.order_ids) each_order AS order_id
+),
+
+changes_with_cut AS (
+    SELECT
+        stream_changes.*,
+        COALESCE(
+            repaired.cut,
+            FROM_JSON('${cut}', 'STRUCT<xmin: BIGINT, xmax: BIGINT, in_progress: ARRAY<BIGINT>>')
+        ) AS cut
+    FROM stream_changes
+    LEFT JOIN repaired ON stream_changes.order_id = repaired.order_id
+),
+
+changes AS (
     SELECT
         *,
         tx_id IS NULL
-        OR tx_id < CAST('${xmin}' AS BIGINT)
-        OR (
-            tx_id < CAST('${xmax}' AS BIGINT)
-            AND NOT ARRAY_CONTAINS(SPLIT('${in_progress}', ','), CAST(tx_id AS STRING))
-        ) AS is_visible
-    FROM stream_changes
+        OR tx_id < cut.xmin
+        OR (tx_id < cut.xmax AND NOT ARRAY_CONTAINS(cut.in_progress, tx_id)) AS is_visible
+    FROM changes_with_cut
 ),
 
 streamed AS (
@@ -46,6 +72,7 @@ streamed AS (
             ),
             commit_lsn
         ) FILTER (WHERE NOT is_visible) AS after_cut,
+        ANY_VALUE(cut) AS cut,
         COUNT_IF(is_visible)
         - SIZE(COLLECT_SET(commit_lsn) FILTER (WHERE is_visible)) AS repeated_changes
     FROM changes
@@ -56,6 +83,7 @@ paired AS (
     SELECT
         streamed.at_cut AS stream,
         streamed.after_cut,
+        streamed.cut,
         COALESCE(batch_rows.order_id, streamed.order_id) AS order_id,
         IF(
             batch_rows.order_id IS NULL,
@@ -140,6 +168,7 @@ SELECT
     batch,
     stream,
     after_cut,
+    cut,
     repeated_changes,
     IF(in_batch AND in_stream, differing_columns, ARRAY()) AS differing_columns
 FROM classed

@@ -1,9 +1,8 @@
 -- Of orders that both sides have with other values: do the dimensions' changes between the order's
 -- commit and the cut explain every differing column, and which are they?
 --
--- Relations: suspects (of differences.sql: order_id, batch, stream, differing_columns), and
--- dimension_changes, the dimensions' history. Parameters: the cut's snapshot (xmin, xmax,
--- in_progress).
+-- Relations: suspects (of differences.sql: order_id, batch, stream, cut, differing_columns), and
+-- dimension_changes, the dimensions' history. Each order has a cut of its own.
 --
 -- A column is explained when the stream's value is the one that the dimensions held at the order's
 -- commit, and the hourly table's the one that they held at the cut, for the rows that the order
@@ -18,13 +17,7 @@ WITH versions AS (
         IF(op = 'd', NULL, table_id) AS table_id,
         tx_id,
         commit_lsn,
-        committed_at,
-        tx_id IS NULL
-        OR tx_id < CAST('${xmin}' AS BIGINT)
-        OR (
-            tx_id < CAST('${xmax}' AS BIGINT)
-            AND NOT ARRAY_CONTAINS(SPLIT('${in_progress}', ','), CAST(tx_id AS STRING))
-        ) AS is_at_cut
+        committed_at
     FROM dimension_changes
 ),
 
@@ -32,45 +25,54 @@ orders_in_question AS (
     SELECT
         suspects.order_id,
         stream.commit_lsn AS order_lsn,
+        cut,
         batch.origin.table_assignment_id AS assignment_id,
         batch.origin.pizza_ids
     FROM suspects
 ),
 
-seated AS (
+seat_versions AS (
     SELECT
         orders_in_question.order_id,
         orders_in_question.order_lsn,
+        orders_in_question.cut,
         orders_in_question.assignment_id,
-        MAX_BY(versions.client_id, versions.commit_lsn)
-        FILTER (WHERE versions.commit_lsn <= orders_in_question.order_lsn) AS client_at_commit,
-        MAX_BY(versions.client_id, versions.commit_lsn)
-        FILTER (WHERE versions.is_at_cut) AS client_at_cut,
-        MAX_BY(versions.table_id, versions.commit_lsn)
-        FILTER (WHERE versions.commit_lsn <= orders_in_question.order_lsn) AS table_at_commit,
-        MAX_BY(versions.table_id, versions.commit_lsn)
-        FILTER (WHERE versions.is_at_cut) AS table_at_cut,
-        MAX_BY(
-            NAMED_STRUCT('tx_id', versions.tx_id, 'committed_at', versions.committed_at),
-            versions.commit_lsn
-        ) FILTER (
-            WHERE versions.is_at_cut <> (versions.commit_lsn <= orders_in_question.order_lsn)
-        ) AS by_change
+        versions.client_id,
+        versions.table_id,
+        versions.commit_lsn,
+        NAMED_STRUCT('tx_id', versions.tx_id, 'committed_at', versions.committed_at) AS by_change,
+        versions.commit_lsn <= orders_in_question.order_lsn AS is_at_commit,
+        versions.tx_id IS NULL
+        OR versions.tx_id < cut.xmin
+        OR (versions.tx_id < cut.xmax AND NOT ARRAY_CONTAINS(cut.in_progress, versions.tx_id))
+            AS is_at_cut
     FROM orders_in_question
     LEFT JOIN versions
         ON
             versions.dimension = 'table_assignment'
             AND orders_in_question.assignment_id = versions.id
-    GROUP BY
-        orders_in_question.order_id,
-        orders_in_question.order_lsn,
-        orders_in_question.assignment_id
+),
+
+seated AS (
+    SELECT
+        order_id,
+        order_lsn,
+        assignment_id,
+        ANY_VALUE(cut) AS cut,
+        MAX_BY(client_id, commit_lsn) FILTER (WHERE is_at_commit) AS client_at_commit,
+        MAX_BY(client_id, commit_lsn) FILTER (WHERE is_at_cut) AS client_at_cut,
+        MAX_BY(table_id, commit_lsn) FILTER (WHERE is_at_commit) AS table_at_commit,
+        MAX_BY(table_id, commit_lsn) FILTER (WHERE is_at_cut) AS table_at_cut,
+        MAX_BY(by_change, commit_lsn) FILTER (WHERE is_at_cut <> is_at_commit) AS by_change
+    FROM seat_versions
+    GROUP BY order_id, order_lsn, assignment_id
 ),
 
 referred AS (
     SELECT
         order_id,
         order_lsn,
+        cut,
         'clients' AS dimension,
         0 AS place,
         id,
@@ -83,6 +85,7 @@ referred AS (
     SELECT
         order_id,
         order_lsn,
+        cut,
         'tables',
         0,
         id,
@@ -95,6 +98,7 @@ referred AS (
     SELECT
         order_id,
         order_lsn,
+        cut,
         'pizzas',
         place,
         CAST(pizza_id AS BIGINT),
@@ -104,7 +108,7 @@ referred AS (
         LATERAL VIEW POSEXPLODE(pizza_ids) ordered AS place, pizza_id
 ),
 
-resolved AS (
+referred_versions AS (
     SELECT
         referred.order_id,
         referred.dimension,
@@ -112,30 +116,35 @@ resolved AS (
         referred.id,
         referred.is_of_commit,
         referred.is_of_cut,
-        MAX_BY(versions.name, versions.commit_lsn)
-        FILTER (WHERE versions.commit_lsn <= referred.order_lsn) AS name_at_commit,
-        MAX_BY(versions.price, versions.commit_lsn)
-        FILTER (WHERE versions.commit_lsn <= referred.order_lsn) AS price_at_commit,
-        MAX_BY(versions.name, versions.commit_lsn)
-        FILTER (WHERE versions.is_at_cut) AS name_at_cut,
-        MAX_BY(versions.price, versions.commit_lsn)
-        FILTER (WHERE versions.is_at_cut) AS price_at_cut,
-        MAX_BY(
-            NAMED_STRUCT('tx_id', versions.tx_id, 'committed_at', versions.committed_at),
-            versions.commit_lsn
-        ) FILTER (
-            WHERE versions.is_at_cut <> (versions.commit_lsn <= referred.order_lsn)
-        ) AS by_change
+        versions.name,
+        versions.price,
+        versions.commit_lsn,
+        NAMED_STRUCT('tx_id', versions.tx_id, 'committed_at', versions.committed_at) AS by_change,
+        versions.commit_lsn <= referred.order_lsn AS is_at_commit,
+        versions.tx_id IS NULL
+        OR versions.tx_id < cut.xmin
+        OR (versions.tx_id < cut.xmax AND NOT ARRAY_CONTAINS(cut.in_progress, versions.tx_id))
+            AS is_at_cut
     FROM referred
     LEFT JOIN versions
         ON referred.dimension = versions.dimension AND referred.id = versions.id
-    GROUP BY
-        referred.order_id,
-        referred.dimension,
-        referred.place,
-        referred.id,
-        referred.is_of_commit,
-        referred.is_of_cut
+),
+
+resolved AS (
+    SELECT
+        order_id,
+        dimension,
+        place,
+        id,
+        is_of_commit,
+        is_of_cut,
+        MAX_BY(name, commit_lsn) FILTER (WHERE is_at_commit) AS name_at_commit,
+        MAX_BY(price, commit_lsn) FILTER (WHERE is_at_commit) AS price_at_commit,
+        MAX_BY(name, commit_lsn) FILTER (WHERE is_at_cut) AS name_at_cut,
+        MAX_BY(price, commit_lsn) FILTER (WHERE is_at_cut) AS price_at_cut,
+        MAX_BY(by_change, commit_lsn) FILTER (WHERE is_at_cut <> is_at_commit) AS by_change
+    FROM referred_versions
+    GROUP BY order_id, dimension, place, id, is_of_commit, is_of_cut
 ),
 
 told AS (

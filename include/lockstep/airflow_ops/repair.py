@@ -1,0 +1,82 @@
+"""The tasks of a repair: what changed is shown to a person, and merged as that person approved it.
+
+The work is lockstep.repair's, and is imported only when a task runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+)
+
+from lockstep.contracts import Window
+from lockstep.errors import (
+    LockstepError,
+    RepairRefusedError,
+    WindowError,
+    WindowNotWrittenError,
+)
+from lockstep.settings import Settings
+
+ANSWERED_WITHIN = timedelta(days=1)
+"""After that an approval counts as rejected: what it showed is old."""
+NOBODY = "nobody known"
+
+
+def plan(start: str, end: str) -> dict[str, Any]:
+    """What the form of the approval shows, and what is approved by it; JSON values.
+
+    Raises AirflowSkipException when no order of the window changed after the cut,
+    AirflowFailException when trying again cannot help, AirflowException otherwise.
+    """
+    from lockstep.repair.plan import plan_repair
+    from lockstep.repair.report import as_markdown, headline
+
+    with _told():
+        window = Window.parse(start, end)
+        found = plan_repair(Settings.load(), window)
+    if not found.changed:
+        raise AirflowSkipException(headline(found))
+    return {
+        "window_start": window.start.isoformat(),
+        "window_end": window.end.isoformat(),
+        "subject": f"Merge {len(found.changed):,} orders of {window} into the hourly table?",
+        "body": as_markdown(found),
+        "approved": {str(order_id): digest for order_id, digest in found.digests.items()},
+    }
+
+
+def merge(planned: Mapping[str, Any], response: Mapping[str, Any]) -> str:
+    """Repair the window as planned; returns what was done, a sentence.
+
+    response: of the approval; who gave it goes into the commit. Raises as `plan` does.
+    """
+    from lockstep.repair.run import repair_window
+
+    user = response.get("responded_by_user") or {}
+    with _told():
+        done = repair_window(
+            Settings.load(),
+            Window.parse(planned["window_start"], planned["window_end"]),
+            {int(order_id): digest for order_id, digest in planned["approved"].items()},
+            user.get("name") or user.get("id") or NOBODY,
+        )
+    if done is None:
+        return "the orders were repaired before: nothing was changed"
+    return f"{len(done.order_ids):,} orders merged by repair {done.cut.run_id}"
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """One line for a LockstepError; no retries where only a person can help."""
+    try:
+        yield
+    except (WindowError, WindowNotWrittenError, RepairRefusedError) as error:
+        raise AirflowFailException(str(error)) from None
+    except LockstepError as error:
+        raise AirflowException(str(error)) from None

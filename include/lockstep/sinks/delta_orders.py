@@ -1,0 +1,50 @@
+"""Replaces some orders of a window of a Delta table in a single commit, without Spark."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from lockstep.contracts import Window
+from lockstep.errors import LakehouseError
+from lockstep.sinks.delta_window import inside
+
+# The table is Spark's: it alone writes checkpoints of its log and shortens it.
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def replace_orders(
+    table: DeltaTable,
+    rows: Sequence[Mapping[str, Any]],
+    window: Window,
+    order_ids: Collection[int],
+    commit_metadata: str,
+) -> None:
+    """Make `rows` the window's only rows of these orders, and leave every other row as it is.
+
+    rows: of these orders and this window; columns of the table that they lack are null in them.
+    order_ids: at least one; of those without a row the table has none afterwards.
+    commit_metadata: goes into the commit's userMetadata, as it is.
+
+    One atomic commit: a process killed at any moment leaves the table as it was. Files that hold
+    one of the orders are written anew, with the same other rows.
+    Raises LakehouseError when the table cannot be written, or when another process changed the
+    same hours since `table` was opened.
+    """
+    columns = pa.schema(table.schema().to_arrow())
+    content = pa.Table.from_pylist(list(rows), columns)
+    try:
+        write_deltalake(
+            table,
+            content,
+            mode="overwrite",
+            predicate=f"{inside(window)} AND order_id IN ({', '.join(map(str, order_ids))})",
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": commit_metadata}),
+            post_commithook_properties=_NO_HOOKS,
+        )
+    except (DeltaError, OSError) as error:
+        raise LakehouseError(
+            f"the table {table.table_uri} cannot be written: {error}; it is as it was"
+        ) from error
