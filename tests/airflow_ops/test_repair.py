@@ -1,4 +1,4 @@
-"""A repair in Airflow: shown to a person, merged as approved, compared again; nothing waits for it."""
+"""A repair in Airflow: shown to a person, merged as approved, compared again; nothing waits."""
 
 import runpy
 from datetime import UTC, datetime, timedelta

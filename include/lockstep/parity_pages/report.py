@@ -59,7 +59,8 @@ def _newest_first(which: tuple[Window, StreamMode]) -> tuple[float, int]:
 
 def _part(template: str, values: dict) -> Markup:
     """A page without its head; links to Airflow are left out."""
-    links = {"dag_url": "", "dag_id": PARITY_DAG_ID, "docs_url": "", "overview_url": "#"}
+    links = {"dag_id": PARITY_DAG_ID, "overview_url": "#"}
+    links |= dict.fromkeys(("dag_url", "docs_url", "repair_dag_url"), "")  # no Airflow to go to
     html = render(template, values | links | {"layout": LAYOUT_OF_A_PART, "refresh_seconds": 0})
     return Markup(html)  # noqa: S704 - rendered with every value escaped
 
