@@ -1,7 +1,6 @@
 """What a run compares, how long it waits, and what a verdict means to Airflow."""
 
 import asyncio
-import logging
 from datetime import UTC, datetime
 
 import pytest
@@ -94,14 +93,14 @@ def test_a_window_that_agrees_succeeds(compare):
     compare(Verdict.PASS)
 
 
-def test_the_log_offers_the_repair_of_what_changed_after_the_cut(compare, caplog, monkeypatch):
+def test_the_log_offers_the_repair_of_what_changed_after_the_cut(compare, capsys, monkeypatch):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example:8080/")
-    with caplog.at_level(logging.INFO):
-        compare(Verdict.PASS)
-        assert REPAIR_DAG_ID not in caplog.text
-        compare(Verdict.PASS, kind=DifferenceClass.CHANGED_AFTER_CUT)
-    assert f"http://airflow.example:8080/dags/{REPAIR_DAG_ID} with window_start" in caplog.text
-    assert HOUR["window_end"] in caplog.text
+    compare(Verdict.PASS)
+    assert REPAIR_DAG_ID not in capsys.readouterr().out
+    compare(Verdict.PASS, kind=DifferenceClass.CHANGED_AFTER_CUT)
+    log = capsys.readouterr().out
+    assert f"http://airflow.example:8080/dags/{REPAIR_DAG_ID} with window_start" in log
+    assert HOUR["window_end"] in log
 
 
 def test_a_job_without_a_verdict_keeps_its_own_error_and_an_old_verdict_is_none(compare, settings):

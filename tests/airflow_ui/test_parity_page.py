@@ -1,6 +1,8 @@
 """The page "Parity": what it shows of the ledger, to whom, and how quickly with a year of hours."""
 
 import time
+from dataclasses import replace
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -75,7 +77,9 @@ def test_an_hour_lists_its_orders_worst_first_with_evidence(client_for, settings
 def test_an_hour_offers_the_repair_of_what_changed_after_its_cut(client_for, settings):
     client = client_for(settings)
     assert REPAIR_DAG_ID not in client.get(PARITY_URL + ROUTES[1]).text
-    book.append(settings, line(0, Verdict.PASS, changed_after_cut=3), [])
+    newest = line(0, Verdict.PASS, changed_after_cut=3)
+    newest = replace(newest, check_id="newest", checked_at=newest.checked_at + timedelta(hours=1))
+    book.append(settings, newest, [])
     hour = client.get(PARITY_URL + ROUTES[1]).text
     assert "3 orders changed after the cut" in hour
     assert f'href="/dags/{REPAIR_DAG_ID}" target="_top"' in hour

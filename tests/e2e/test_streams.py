@@ -22,8 +22,12 @@ from lockstep.errors import StreamBusyError
 from lockstep.ledger import book
 from lockstep.parity.check import check_window
 from lockstep.parity.lost_orders import where_lost
+from lockstep.repair.orders import How
+from lockstep.repair.plan import plan_repair
+from lockstep.repair.run import repair_window
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.soak import kills
+from lockstep.soak.catching_up import wait_until_caught_up
 from lockstep.soak.kills import Target
 from lockstep.soak.report import Progress
 from lockstep.soak.scenarios import Bench, FullMix, Kills, PizzaPlaceReplay, Redelivery, Scenario
@@ -33,7 +37,7 @@ from lockstep.sources.delta import open_table, run_query
 from lockstep.supervise import launcher
 from pyspark.sql import SparkSession
 
-from tests.e2e.evening import evening, expected_counts
+from tests.e2e.evening import CAUGHT_UP_SECONDS_MAX, evening, expected_counts
 from tests.hourly_table import SMALL_PIZZERIA
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
@@ -140,6 +144,22 @@ def test_the_comparison_as_a_job_says_what_differs_and_exits_with_the_verdict(
     refused = parity_job(bench.settings, "--start", "2015-01-01T11Z", "--end", "2015-01-01T12Z")
     assert refused.returncode == 2
     assert "no run replaced exactly the window" in refused.stderr
+
+
+@pytest.mark.spark
+def test_once_repaired_nothing_has_changed_after_the_cut_in_any_mode(
+    bench: Bench, written: Window, spark: SparkSession
+) -> None:
+    plan = plan_repair(bench.settings, written)
+    assert {How.NEW} <= {one.how for one in plan.changed}
+    done = repair_window(bench.settings, written, plan.digests, "a test")
+    assert len(done.order_ids) == len(plan.changed)
+    wait_until_caught_up(bench.settings, StreamMode, CAUGHT_UP_SECONDS_MAX)
+    for mode in StreamMode:
+        line = check_window(lambda: spark, bench.settings, written, mode).line
+        assert (line.verdict, line.orders_compared) == (Verdict.PASS, done.orders_after), line
+        assert DifferenceClass.CHANGED_AFTER_CUT not in line.counts
+        assert "were repaired" in line.reason
 
 
 def parity_job(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from lockstep.contracts import StreamMode
+from lockstep.contracts import DifferenceClass, StreamMode
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.ledger.words import both_sides, explanation, plain
 from lockstep.parity.check import Check
@@ -55,11 +55,19 @@ def differences(mode: StreamMode, found: Sequence[Difference]) -> Iterable[Rende
 
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
-    """First what differs, mode by mode, then the summary."""
+    """First what differs, mode by mode, then the summary, then what is left to do."""
     for check in checks:
         for part in differences(check.line.mode, check.differences):
             console.print(part)
-    console.print(summary([check.line for check in checks]))
+    lines = [check.line for check in checks]
+    console.print(summary(lines))
+    if any(line.counts.get(DifferenceClass.CHANGED_AFTER_CUT) for line in lines):
+        window = lines[0].window
+        console.print(
+            "What changed after the cut is no part of the verdict; this shows it, and merges it:\n"
+            f"lockstep parity repair --start {window.start.isoformat()} "
+            f"--end {window.end.isoformat()}"
+        )
 
 
 def story(order_id: int, moments: Sequence[Moment]) -> RenderableType:
