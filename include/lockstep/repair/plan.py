@@ -31,7 +31,6 @@ class Look:
     rows: the table's, as hourly_rows.sql has them. changed: the orders that a repair would merge.
     """
 
-    table: DeltaTable
     written: WrittenWindow
     rows: pa.Table
     changed: list[ChangedOrder]
@@ -58,26 +57,30 @@ class Plan:
 
 
 def plan_repair(settings: Settings, window: Window) -> Plan:
-    """Find the orders that changed after the cut. Raises as `look` does."""
+    """Find the orders that changed after the cut.
+
+    Raises as `look` does, and LakehouseError when there is no table.
+    """
+    # The table before the snapshot: what a run may write in between, this snapshot would not see.
+    table = delta.open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
     with (
         connect(settings, Role.BATCH_READER) as connection,
         exported_snapshot(connection) as exported,
     ):
-        seen = look(settings, window, exported)
+        seen = look(table, window, exported)
         others, rerun = 0, 0
         if seen.changed:
             others, rerun = _others(seen, window, exported)
     return Plan(window, seen.written.run.cut.run_id, seen.changed, others, rerun)
 
 
-def look(settings: Settings, window: Window, exported: ExportedSnapshot) -> Look:
+def look(table: DeltaTable, window: Window, exported: ExportedSnapshot) -> Look:
     """Read both sides; of the database whole rows of changed orders only.
 
     Raises LakehouseError when the table cannot be read, WindowNotWrittenError when no run wrote
     exactly this window, RepairRefusedError when its rows are not those that its run and its repairs
     left, PostgresUnavailableError when the database hangs up.
     """
-    table = delta.open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
     written = written_by(table, window)
     rows = _hourly_rows(table, window)
     _require_sound(rows, written, exported)
@@ -86,7 +89,7 @@ def look(settings: Settings, window: Window, exported: ExportedSnapshot) -> Look
     before = {id_: _values(rows, place) for place, id_ in enumerate(hourly) if id_ in how}
     after = {order.order_id: order for order in orders_in(exported, window, how.keys())}
     changed = [ChangedOrder(id_, how[id_], before.get(id_), after.get(id_)) for id_ in how]
-    return Look(table, written, rows, changed)
+    return Look(written, rows, changed)
 
 
 def _require_sound(rows: pa.Table, written: WrittenWindow, exported: ExportedSnapshot) -> None:

@@ -17,6 +17,7 @@ from lockstep.repair.plan import look
 from lockstep.settings import Settings
 from lockstep.sinks.delta_orders import replace_orders
 from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
 from lockstep.sources.window_orders import DatabaseOrder
 
@@ -44,7 +45,8 @@ def repair_window(
         exported_snapshot(exporting) as exported,
     ):
         # Step 3: what still differs of the approved orders, and nothing else.
-        seen = look(settings, window, exported)
+        table = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+        seen = look(table, window, exported)
         chosen = _as_approved(seen.changed, approved)
         if not chosen:
             return None
@@ -61,7 +63,7 @@ def repair_window(
             cut=cut,
         )
         rows = [hourly_row(one.after, cut) for one in chosen if one.after is not None]
-        replace_orders(seen.table, rows, window, commit.order_ids, commit.as_json())
+        replace_orders(table, rows, window, commit.order_ids, commit.as_json())
     return commit
 
 
