@@ -9,11 +9,8 @@ why when the window could not be checked.
 import argparse
 import sys
 
-from lockstep.contracts import CheckStatus, Window
 from lockstep.errors import exit_on_error
-from lockstep.quality import check_window
-from lockstep.settings import Settings
-from rich.console import Console
+from lockstep.quality.command import check_hourly
 
 
 def main() -> int:
@@ -21,14 +18,7 @@ def main() -> int:
     parser.add_argument("--start", required=True, help="begin of the window, ISO 8601")
     parser.add_argument("--end", required=True, help="end of the window, not part of it")
     arguments = parser.parse_args()
-    window = Window.parse(arguments.start, arguments.end)
-    report = check_window(Settings.load(), window)
-    console = Console(soft_wrap=True, markup=False, highlight=False)
-    console.print(report.table())
-    console.print(f"\nwindow {window}, written by run {report.run_id}")
-    console.print(report.summary())
-    console.print(f"Data Docs: {report.data_docs / 'index.html'}")
-    return 1 if report.status is CheckStatus.FAIL else 0
+    return check_hourly(arguments.start, arguments.end)
 
 
 if __name__ == "__main__":

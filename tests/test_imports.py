@@ -33,7 +33,7 @@ ALLOWED = {
     "sources": FOUNDATION | {"cdc"},
     "sinks": FOUNDATION | {"cdc"},
     "batch": FOUNDATION | {"jars", "cdc", "enrich", "sinks", "sources", "spark"},
-    "quality": FOUNDATION | {"cdc", "sources"},
+    "quality": FOUNDATION | {"cdc", "ledger", "parity", "sources"},
     "shop": FOUNDATION | {"cdc", "sources"},
     "ledger": FOUNDATION | {"sinks", "sources"},
     "parity": FOUNDATION | {"cdc", "jars", "ledger", "sinks", "sources", "spark"},
@@ -58,7 +58,7 @@ ALLOWED = {
     },
     "airflow_ops": FOUNDATION
     | {"jars", "ledger", "parity", "quality", "repair", "spark", "stack", "supervise"},
-    "airflow_ui": FOUNDATION | {"parity_pages"},
+    "airflow_ui": FOUNDATION | {"ledger", "parity_pages", "quality"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
     "jobs": FOUNDATION | {"batch", "parity", "quality", "spark", "streams"},

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import (
@@ -10,13 +11,23 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
     TaskDeferred,
 )
+from lockstep import quality
 from lockstep.airflow_ops import parity
 from lockstep.airflow_ops.parity import CompareWindowOperator, CutPassedTrigger
+from lockstep.airflow_ops.quality_gate import DataDocsLink
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator
-from lockstep.contracts import REPAIR_DAG_ID, DifferenceClass, StreamMode, Verdict, Window
-from lockstep.errors import StreamError
+from lockstep.contracts import (
+    REPAIR_DAG_ID,
+    CheckStatus,
+    DifferenceClass,
+    StreamMode,
+    Verdict,
+    Window,
+)
+from lockstep.errors import QualityStoreError, StreamError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
+from lockstep.quality import CheckResult, QualityReport
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState, write_desired
 
@@ -51,16 +62,31 @@ def line(verdict: Verdict, kind: DifferenceClass = DifferenceClass.VALUE_MISMATC
     )
 
 
+def report(suite: str, status: CheckStatus) -> QualityReport:
+    found = CheckResult("op known", status, status, "all but 1 of 9", "c, u or d", (), suite)
+    return QualityReport(
+        WINDOW, "a run", 9, (found,), Path("docs"), "a%20page.html", 1.0, "outbox", "changes"
+    )
+
+
+PASSED = report("change_log", CheckStatus.PASS)
+
+
 @pytest.fixture
 def compare(settings, monkeypatch):
-    """Run the operator on a stream in one of these states, with a job that comes to a verdict."""
+    """Run the operator on a stream in one of these states, with a job that comes to a verdict.
+
+    checked: what the quality checks come to, or what they raise. Returns the operator and which
+    lines were checked.
+    """
 
     def run(
         verdict: Verdict | None,
         *,
         kind: DifferenceClass = DifferenceClass.VALUE_MISMATCH,
         is_waiting: bool = False,
-    ) -> None:
+        checked=PASSED,
+    ):
         def job(self, _context) -> None:
             assert self.application_args[-1] == "outbox"
             if verdict is not None:
@@ -68,10 +94,24 @@ def compare(settings, monkeypatch):
             if verdict is not Verdict.PASS:
                 raise AirflowException("the job ended with 1")
 
+        def check_stream(_settings, of) -> QualityReport:
+            asked.append(of.verdict)
+            if isinstance(checked, Exception):
+                raise checked
+            return checked
+
+        asked: list[Verdict] = []
         monkeypatch.setattr(parity, "_is_waiting", lambda *_: is_waiting)
         monkeypatch.setattr(SparkJobOperator, "execute", job)
+        monkeypatch.setattr(quality, "check_stream", check_stream)
         arguments = parity.comparison_arguments(settings) | HOUR | {"mode": "outbox"}
-        CompareWindowOperator(task_id="compare", **arguments).execute({})
+        operator = CompareWindowOperator(task_id="compare", **arguments)
+        error = None
+        try:
+            operator.execute({})
+        except AirflowException as raised:
+            error = raised
+        return operator, asked, error
 
     return run
 
@@ -85,12 +125,58 @@ def compare(settings, monkeypatch):
     ],
 )
 def test_a_verdict_decides_how_the_task_ends(compare, verdict, raised):
-    with pytest.raises(raised, match=r"outbox: .*1 value_mismatch"):
-        compare(verdict)
+    _, _, error = compare(verdict)
+    assert type(error) is raised
+    assert f"outbox: {verdict}: 1 value_mismatch" in str(error)
 
 
 def test_a_window_that_agrees_succeeds(compare):
-    compare(Verdict.PASS)
+    _, _, error = compare(Verdict.PASS)
+    assert error is None
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FAIL])
+def test_whatever_the_verdict_it_is_in_the_data_docs_and_the_log_says_where(
+    compare, verdict, capsys
+):
+    operator, asked, _ = compare(verdict)
+    assert asked == [verdict]
+    link = DataDocsLink().get_link(operator, ti_key=None)
+    assert link.endswith("/lockstep/data-docs/a%20page.html")
+    assert f"Data Docs: {link}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verdict", [Verdict.WAITING, Verdict.NOT_COVERED])
+def test_what_was_not_compared_is_not_checked(compare, verdict):
+    _, asked, _ = compare(verdict)
+    assert asked == []
+
+
+def test_a_table_that_breaks_its_rules_fails_the_task_though_all_orders_agree(compare):
+    _, _, error = compare(Verdict.PASS, checked=report("change_log", CheckStatus.FAIL))
+    assert type(error) is AirflowFailException
+    for words in (str(WINDOW), "op known: all but 1 of 9", "a%20page.html"):
+        assert words in str(error)
+
+
+def test_a_verdict_is_raised_before_what_else_is_wrong(compare):
+    broken = report("change_log", CheckStatus.FAIL)
+    for checked in (broken, report("parity", CheckStatus.FAIL), QualityStoreError("no room")):
+        _, _, error = compare(Verdict.FAIL, checked=checked)
+        assert type(error) is AirflowFailException
+        assert "1 value_mismatch" in str(error)
+
+
+def test_a_warning_is_logged_and_lets_the_task_succeed(compare, capsys):
+    _, _, error = compare(Verdict.PASS, checked=report("change_log", CheckStatus.WARN))
+    assert error is None
+    assert "1 checks of 9 changes: warn: op known" in capsys.readouterr().out
+
+
+def test_checks_that_could_not_be_made_are_tried_again(compare):
+    _, _, error = compare(Verdict.PASS, checked=QualityStoreError("no room"))
+    assert type(error) is AirflowException
+    assert "no room" in str(error)
 
 
 def test_the_log_offers_the_repair_of_what_changed_after_the_cut(compare, capsys, monkeypatch):
@@ -105,9 +191,10 @@ def test_the_log_offers_the_repair_of_what_changed_after_the_cut(compare, capsys
 
 def test_a_job_without_a_verdict_keeps_its_own_error_and_an_old_verdict_is_none(compare, settings):
     book.append(settings, line(Verdict.FAIL), [])
-    with pytest.raises(AirflowException, match="the job ended with 1") as raised:
-        compare(None)
-    assert not isinstance(raised.value, AirflowFailException)
+    _, asked, error = compare(None)
+    assert type(error) is AirflowException
+    assert "the job ended with 1" in str(error)
+    assert asked == []
 
 
 def test_a_stream_before_the_cut_is_waited_for_without_a_worker(compare):

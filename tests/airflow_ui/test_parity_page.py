@@ -10,9 +10,19 @@ from deltalake import write_deltalake
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from lockstep.airflow_ui import parity_page
-from lockstep.contracts import PARITY_LEDGER, PARITY_URL, REPAIR_DAG_ID, StreamMode, Verdict
+from lockstep.contracts import (
+    DATA_DOCS_URL,
+    PARITY_LEDGER,
+    PARITY_URL,
+    REPAIR_DAG_ID,
+    CheckStatus,
+    StreamMode,
+    Verdict,
+    Window,
+)
 from lockstep.ledger import book
 from lockstep.ledger.entries import LEDGER_COLUMNS
+from lockstep.quality import CheckResult, QualityReport, data_docs
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 
@@ -84,6 +94,30 @@ def test_an_hour_offers_the_repair_of_what_changed_after_its_cut(client_for, set
     assert "3 orders changed after the cut" in hour
     assert f'href="/dags/{REPAIR_DAG_ID}" target="_top"' in hour
     assert "<code>2024-05-01T12:00:00+00:00</code>" in hour
+
+
+def test_an_hour_leads_to_the_checks_of_its_own_comparison_and_no_other(client_for, settings):
+    client = client_for(settings)
+    assert "Data Docs" not in client.get(PARITY_URL + ROUTES[1]).text
+    compared = line(0, Verdict.FAIL)
+    report_on(settings, compared.window, "another check")
+    assert "Data Docs" not in client.get(PARITY_URL + ROUTES[1]).text
+    report_on(settings, compared.window, compared.check_id)
+    hour = client.get(PARITY_URL + ROUTES[1]).text
+    assert f'href="{DATA_DOCS_URL}/a%20page.html"' in hour
+    assert "</a>: warn" in hour
+
+
+def report_on(settings: Settings, window: Window, check_id: str) -> None:
+    """A report as the quality checks leave it."""
+    found = CheckResult("op known", CheckStatus.WARN, CheckStatus.WARN, "9 changes", "c, u or d")
+    docs = settings.home / "quality" / "data_docs"
+    docs.mkdir(parents=True, exist_ok=True)
+    report = QualityReport(
+        *(window, "a run", 9, (found,), docs, "a%20page.html", 0.5, "outbox", "changes"), check_id
+    )
+    name = data_docs.run_name(window, "outbox")
+    data_docs.add(docs.parent, report, [], (name, f"{time.time_ns()}"))
 
 
 @pytest.mark.parametrize(

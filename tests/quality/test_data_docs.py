@@ -7,6 +7,7 @@ from urllib.parse import unquote
 import pytest
 from lockstep.contracts import CheckStatus, Window
 from lockstep.quality import CheckResult, QualityReport, check_window, data_docs
+from lockstep.quality.report import HOURLY
 
 
 @pytest.fixture(scope="module")
@@ -61,19 +62,23 @@ def test_page_of_another_schema_is_the_columns_own(hourly_table):
     assert "(absent)" in page_of(report)
 
 
-def a_report(folder, window: Window, found: str = "all 10 orders") -> QualityReport:
+def a_report(
+    folder, window: Window, found: str = "all 10 orders", subject: str = HOURLY
+) -> QualityReport:
     check = CheckResult("client known", CheckStatus.WARN, CheckStatus.WARN, found, "known")
-    return QualityReport(window, "run", 10, (check,), folder / "data_docs", "page.html", 0.5)
+    docs = folder / "data_docs"
+    return QualityReport(window, "run", 10, (check,), docs, "page.html", 0.5, subject)
 
 
-def add_run(folder, name: str, time: str, window: Window) -> None:
+def add_run(folder, name: str, time: str, window: Window, subject: str = HOURLY) -> None:
     """A run as Great Expectations leaves it: results and pages of one suite."""
     for kept, ending in (("gx/uncommitted/validations", "json"), ("data_docs/validations", "html")):
         result = folder / kept / "suite" / name / time / f"frame.{ending}"
         result.parent.mkdir(parents=True)
         result.write_text("{}")
     page = f"validations/suite/{name}/{time}/frame.html"
-    data_docs.add(folder, a_report(folder, window), [page], (name, time))
+    report = a_report(folder, window, subject=subject)
+    data_docs.add(folder, report, [page], (name, time))
 
 
 def test_only_the_newest_runs_are_kept(tmp_path, hourly_table, monkeypatch):
@@ -92,6 +97,34 @@ def test_only_the_newest_runs_are_kept(tmp_path, hourly_table, monkeypatch):
             path.name: len(list(path.iterdir())) for path in (tmp_path / root / "suite").iterdir()
         }
         assert folders == {"hour 5": 1, "hour 7": 1, "hour 8": 1}
+
+
+def test_the_index_lists_hourly_table_and_streams_and_keeps_as_many_of_each(
+    tmp_path, hourly_table, monkeypatch
+):
+    monkeypatch.setattr(data_docs, "RUNS_KEPT", 2)
+    for run in range(3):
+        for subject in (HOURLY, "outbox"):
+            window = hourly_table.window(run)
+            name = data_docs.run_name(window, subject)
+            add_run(tmp_path, name, f"2015010{run + 1}T000000", window, subject)
+
+    index = (tmp_path / "data_docs" / "index.html").read_text()
+    assert [index.count(f"<td>{subject}</td>") for subject in (HOURLY, "outbox")] == [2, 2]
+    assert data_docs.newest_record(tmp_path, hourly_table.window(0), "outbox") is None
+    record = data_docs.newest_record(tmp_path, hourly_table.window(2), "outbox")
+    assert (record["subject"], record["window"]) == ("outbox", "2015-01-01 02:00 to 03:00")
+
+
+def test_reports_of_before_there_were_subjects_are_the_hourly_tables(tmp_path, hourly_table):
+    add_run(tmp_path, "hour 5", "20150101T000000", hourly_table.window(5))
+    (path,) = (tmp_path / "reports").iterdir()
+    record = json.loads(path.read_text())
+    del record["subject"], record["check_id"]
+    path.write_text(json.dumps(record))
+    add_run(tmp_path, "hour 6", "20150102T000000", hourly_table.window(6))
+    index = (tmp_path / "data_docs" / "index.html").read_text()
+    assert index.count(f"<td>{HOURLY}</td>") == 2
 
 
 def test_names_from_the_data_are_text_in_the_pages(tmp_path, hourly_table):

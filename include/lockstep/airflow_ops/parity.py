@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import (
@@ -20,8 +20,9 @@ from airflow.sdk.exceptions import (
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from lockstep import contracts
+from lockstep.airflow_ops.quality_gate import DataDocsLink, data_docs_url, log_report
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator, job_arguments
-from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep.contracts import CheckStatus, DifferenceClass, StreamMode, Verdict, Window
 from lockstep.errors import LockstepError
 from lockstep.settings import Settings
 
@@ -70,14 +71,19 @@ class CompareWindowOperator(SparkJobOperator):
     Succeeds on pass, is skipped when the mode does not cover the window. A failed verdict fails the
     task at once: comparing again finds the same. A stream that lags behind the cut fails it, too,
     and is compared again by a retry. The job's log shows the first differing orders.
+
+    Whatever the verdict, what was compared then goes through the quality checks into Data Docs. A
+    stream's table that breaks their rules fails the task, even when the orders agree.
     """
 
+    operator_extra_links = (DataDocsLink(),)
     template_fields = (*SparkJobOperator.template_fields, "mode", "window_start", "window_end")
     ui_color = "#fff3e0"
 
     def __init__(self, *, mode: str, window_start: str, window_end: str, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.mode, self.window_start, self.window_end = mode, window_start, window_end
+        self.data_docs_url = data_docs_url("")
 
     def execute(self, context: dict[str, Any]) -> None:
         """Compare now, or when the stream has passed the cut."""
@@ -100,16 +106,24 @@ class CompareWindowOperator(SparkJobOperator):
             *("--end", self.window_end),
             *("--mode", self.mode),
         ]
+        failure = None
         try:
             super().execute(context)
-        except AirflowException:
-            if (line := self._new_line(began)) is not None:
-                self._raise_verdict(line)
-            raise
-        self._new_line(began)
+        except AirflowException as error:
+            failure = error
+        line = self._line_since(began)
+        if line is None:
+            if failure is not None:
+                raise failure
+            return
+        broken = self._check_quality(line)
+        if failure is not None:
+            _raise_verdict(line)
+        if broken:
+            raise broken
 
-    def _new_line(self, began: datetime) -> "Comparison | None":
-        """The comparison that the job added to the ledger; says in the log what it leaves to do."""
+    def _line_since(self, began: datetime) -> "Comparison | None":
+        """The ledger's line, if the job came to a verdict; says in the log what it leaves to do."""
         from lockstep.ledger import book
 
         window = Window.parse(self.window_start, self.window_end)
@@ -126,16 +140,42 @@ class CompareWindowOperator(SparkJobOperator):
             )
         return new[-1]
 
-    def _raise_verdict(self, line: "Comparison") -> None:
-        """What the job's exit code stands for."""
-        told = f"{line.window}, {self.mode}: {line.verdict}: {line.reason}"
-        match line.verdict:
-            case Verdict.FAIL:
-                raise AirflowFailException(told) from None
-            case Verdict.NOT_COVERED:
-                raise AirflowSkipException(told) from None
-            case _:
-                raise AirflowException(told) from None
+    def _check_quality(self, line: "Comparison") -> AirflowException | None:
+        """Judge what was compared; what is to be raised unless the verdict says worse."""
+        from lockstep.quality import check_stream
+        from lockstep.quality.stream_check import COMPARED, stream_failures
+
+        if line.verdict not in COMPARED:
+            return None
+        told = f"{line.window}, {line.mode}"
+        try:
+            report = check_stream(Settings.load(), line)
+        except LockstepError as error:
+            self.log.error("%s: its quality could not be checked: %s", told, error)
+            return AirflowException(str(error))
+        self.data_docs_url = data_docs_url(report.data_docs_page)
+        log_report(self.log, report)
+        if report.status is CheckStatus.WARN:
+            self.log.warning("%s: %s", told, report.summary())
+        failures = stream_failures(report)
+        if not failures:
+            return None
+        return AirflowFailException(
+            f"{told}: {line.verdict}, but the stream's table breaks its rules: "
+            f"{'; '.join(failures)}; details: {self.data_docs_url}"
+        )
+
+
+def _raise_verdict(line: "Comparison") -> NoReturn:
+    """End the task as a verdict other than pass wants it."""
+    told = f"{line.window}, {line.mode}: {line.verdict}: {line.reason}"
+    match line.verdict:
+        case Verdict.FAIL:
+            raise AirflowFailException(told) from None
+        case Verdict.NOT_COVERED:
+            raise AirflowSkipException(told) from None
+        case _:
+            raise AirflowException(told) from None
 
 
 def repair_dag_url() -> str:

@@ -24,8 +24,11 @@ class DataDocsLink(BaseOperatorLink):
 
     name = "Data Docs"
 
-    def get_link(self, operator: "CheckQualityOperator", *, ti_key: Any) -> str:
-        """Called in the task's own process when it ends, however it ends."""
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Called in the task's own process when it ends, however it ends.
+
+        operator: one of ours, which has data_docs_url.
+        """
         return operator.data_docs_url
 
 
@@ -46,7 +49,7 @@ class CheckQualityOperator(BaseOperator):
     def __init__(self, *, window_start: str = "", window_end: str = "", **kwargs: Any) -> None:
         super().__init__(outlets=[HOURLY_ORDERS], **kwargs)
         self.window_start, self.window_end = window_start, window_end
-        self.data_docs_url = _data_docs_url("")
+        self.data_docs_url = data_docs_url("")
 
     def execute(self, context: dict[str, Any]) -> None:
         """Raises AirflowFailException, naming the failed checks, when any failed."""
@@ -57,10 +60,8 @@ class CheckQualityOperator(BaseOperator):
             report = check_window(Settings.load(), window)
         except (WindowError, WindowNotWrittenError) as error:
             raise AirflowFailException(str(error)) from None
-        self.data_docs_url = _data_docs_url(report.data_docs_page)
-        for line in report.table().splitlines():
-            self.log.info(line)
-        self.log.info("Data Docs: %s", self.data_docs_url)
+        self.data_docs_url = data_docs_url(report.data_docs_page)
+        log_report(self.log, report)
         if report.status is CheckStatus.FAIL:
             raise AirflowFailException(
                 f"window {window}: {report.summary()}. The rows are in the table, but nobody "
@@ -76,7 +77,15 @@ class CheckQualityOperator(BaseOperator):
         return enrich.window_of(context["dag_run"])
 
 
-def _data_docs_url(page: str) -> str:
+def log_report(log: Any, report: "QualityReport") -> None:
+    """The checks and where they are shown, for a task's log."""
+    for line in report.table().splitlines():
+        log.info(line)
+    log.info("Data Docs: %s", data_docs_url(report.data_docs_page))
+
+
+def data_docs_url(page: str) -> str:
+    """Where Airflow shows a page; "" is the index of all checked windows."""
     # With the web server's own address in front, the page of the log makes a link of it.
     address = conf.get("api", "base_url", fallback=None) or ""
     return f"{address.rstrip('/')}{DATA_DOCS_URL}/{page}"
@@ -91,5 +100,5 @@ def _extra(report: "QualityReport") -> dict[str, Any]:
         "rows": report.rows,
         "status": str(report.status),
         "warnings": report.warnings,
-        "data_docs": _data_docs_url(report.data_docs_page),
+        "data_docs": data_docs_url(report.data_docs_page),
     }

@@ -13,6 +13,9 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from lockstep.contracts import DATA_DOCS_URL, HOURLY_DAG_ID
+from lockstep.ledger.entries import Comparison
+from lockstep.quality.data_docs import SITE, newest_record
+from lockstep.quality.judgement import quality_folder
 from lockstep.settings import Settings
 
 INDEX = "index.html"
@@ -41,7 +44,15 @@ def create_app(folder: Path | None = None) -> FastAPI:
 
 def docs_folder(settings: Settings) -> Path:
     """Where lockstep.quality builds the pages."""
-    return settings.home / "quality" / "data_docs"
+    return quality_folder(settings) / SITE
+
+
+def docs_of(settings: Settings, line: Comparison) -> dict[str, str] | None:
+    """The page of what a comparison read: href and status; None when it was not checked."""
+    record = newest_record(quality_folder(settings), line.window, line.mode)
+    if record is None or record["check_id"] != line.check_id:
+        return None
+    return {"href": f"{DATA_DOCS_URL}/{record['page']}", "status": record["status"]}
 
 
 def _answer(folder: Path, path: str) -> Response:

@@ -11,7 +11,7 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
 
-from lockstep.airflow_ui.data_docs import HEADERS
+from lockstep.airflow_ui.data_docs import HEADERS, docs_of
 from lockstep.contracts import (
     DATA_DOCS_URL,
     PARITY_DAG_ID,
@@ -62,9 +62,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     def hour(mode: StreamMode, start: str, end: str) -> HTMLResponse:
         return _answer(
             "hour.html",
-            lambda: view.hour(
-                settings or Settings.load(), Window.parse(start, end), mode, _hour_url
-            ),
+            lambda: _hour(settings or Settings.load(), Window.parse(start, end), mode),
             refresh_seconds=0,
         )
 
@@ -73,6 +71,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         return _notice(HTTPStatus.NOT_FOUND, "There is no such page.")
 
     return app
+
+
+def _hour(settings: Settings, window: Window, mode: StreamMode) -> dict:
+    found = view.hour(settings, window, mode, _hour_url)
+    return found | {"docs": docs_of(settings, found["line"])}
 
 
 def _hour_url(window: Window, mode: StreamMode) -> str:

@@ -14,6 +14,7 @@ from lockstep.cli import (
     demo,
     orders,
     parity,
+    quality,
     soak,
     sql,
     stack,
@@ -34,6 +35,7 @@ app.add_typer(stream.app, name="stream", help="The streams: start, stop, look at
 app.add_typer(
     parity.app, name="parity", help="Compare batch and streams; how far they are verified."
 )
+app.add_typer(quality.app, name="quality", help="Check a window's rows; build its Data Docs.")
 app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
 app.add_typer(soak.app, name="soak", help="The long checks: crashes, seeds, an hour.")
 app.add_typer(bench.app, name="bench", help="Benchmarks, each beside its peer.")

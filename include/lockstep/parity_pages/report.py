@@ -61,7 +61,10 @@ def _part(template: str, values: dict) -> Markup:
     """A page without its head; links to Airflow are left out."""
     links = {"dag_id": PARITY_DAG_ID, "overview_url": "#"}
     links |= dict.fromkeys(("dag_url", "docs_url", "repair_dag_url"), "")  # no Airflow to go to
-    html = render(template, values | links | {"layout": LAYOUT_OF_A_PART, "refresh_seconds": 0})
+    html = render(
+        template,
+        values | links | {"docs": None} | {"layout": LAYOUT_OF_A_PART, "refresh_seconds": 0},
+    )
     return Markup(html)  # noqa: S704 - rendered with every value escaped
 
 

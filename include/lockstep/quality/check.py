@@ -1,14 +1,14 @@
 """Checks one window of the hourly table, from the commit's metadata to the Data Docs."""
 
 import time
-from pathlib import Path
 
 from lockstep import contracts
-from lockstep.contracts import CheckStatus, Window
-from lockstep.quality import data_docs, frames, gx_store
-from lockstep.quality.gx_store import Suite
-from lockstep.quality.report import QualityReport, worst
-from lockstep.quality.suite import COLUMN_CHECKS, ROW_CHECKS
+from lockstep.contracts import Window
+from lockstep.quality import frames
+from lockstep.quality.gx_store import Part
+from lockstep.quality.judgement import Judged, judged
+from lockstep.quality.report import HOURLY, QualityReport
+from lockstep.quality.suite import COLUMN_CHECKS, ROW_CHECKS, Suite
 from lockstep.settings import Settings
 from lockstep.sources import delta
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
@@ -16,11 +16,6 @@ from lockstep.sources.hourly_runs import WrittenWindow, written_by
 _TABLE = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
 COLUMN_SUITE = Suite(f"{_TABLE}_columns", COLUMN_CHECKS, "columns")
 ROW_SUITE = Suite(_TABLE, ROW_CHECKS, "orders")
-
-
-def quality_folder(settings: Settings) -> Path:
-    """Where the results and pages of all checks accumulate."""
-    return settings.home / "quality"
 
 
 def check_window(settings: Settings, window: Window) -> QualityReport:
@@ -35,29 +30,23 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
     # Step 1: one version of the table, so that rows and metadata belong together.
     table = delta.open_table(settings.table_uri(contracts.ORDERS_ENRICHED_BATCH))
     written = written_by(table, window)
-    with gx_store.opened(quality_folder(settings)) as store:
-        # Step 2: the schema before the rows; rows of another shape cannot be read as declared.
-        recording = store.record(window)
-        checks = recording.validate(COLUMN_SUITE, frames.columns_frame(table), {})
-        rows = 0
-        if worst(checks) is not CheckStatus.FAIL:
-            # Step 3: the rows, against what the run and its repairs recorded.
-            frame = frames.rows_frame(table, window, _run_ids(written))
-            rows = len(frame)
-            checks += recording.validate(ROW_SUITE, frame, _facts(written))
-        # Step 4: the pages, and the index of checked windows.
-        pages = recording.build_pages()
-        report = QualityReport(
-            window=window,
-            run_id=written.run.cut.run_id,
-            rows=rows,
-            checks=checks,
-            data_docs=store.folder / "data_docs",
-            data_docs_page=data_docs.page_url(pages[-1]),
-            seconds=time.monotonic() - started,
-        )
-        data_docs.add(store.folder, report, pages, recording.run_id.to_tuple())
-    return report
+    # Step 2: the rows, unless they are of another shape and cannot be read as declared.
+    columns = frames.columns_frame(
+        table,
+        contracts.ORDERS_ENRICHED_BATCH_COLUMNS,
+        contracts.ORDERS_ENRICHED_BATCH_PARTITIONS,
+    )
+    parts = [Part(COLUMN_SUITE, columns)]
+    if frames.is_as_declared(columns):
+        parts.append(Part(ROW_SUITE, frames.rows_frame(table, window, _run_ids(written))))
+    # Step 3: against what the run and its repairs recorded.
+    return judged(
+        settings,
+        Judged(window, HOURLY, written.run.cut.run_id, "orders"),
+        parts,
+        _facts(written),
+        started,
+    )
 
 
 def _facts(written: WrittenWindow) -> dict[str, object]:

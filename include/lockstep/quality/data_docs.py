@@ -8,21 +8,22 @@ result ever stored.
 
 import json
 import shutil
+from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lockstep.contracts import Window
-from lockstep.quality.report import QualityReport
+from lockstep.quality.report import HOURLY, QualityReport
 
 if TYPE_CHECKING:
     import great_expectations as gx
 
 RUNS_KEPT = 240
-"""Checked windows whose results and pages are kept: ten days of hours, more than anyone scrolls
-through. About 150 kB each; a check's time hardly depends on their number."""
+"""Checked windows of a subject whose results and pages are kept: ten days of hours, more than
+anyone scrolls through. About 150 kB each; a check's time hardly depends on their number."""
 
 PAGES = Path(__file__).parent / "pages"
 SITE = "data_docs"
@@ -30,6 +31,7 @@ SUMMARY_PLACE = "<!-- summary -->"
 """Where offline_view.py leaves room for ours in a page of GX."""
 
 _SEPARATOR = "__"
+_REPORTS = "reports"
 _VIEW = {"module_name": "lockstep.quality.offline_view", "class_name": "OfflinePageView"}
 SITE_CONFIG = {
     "class_name": "SiteBuilder",
@@ -62,19 +64,45 @@ def add(folder: Path, report: QualityReport, pages: list[str], gx_run: tuple[str
     for page in pages:
         path = folder / "data_docs" / page
         html = path.read_text(encoding="utf-8")
-        summary = _render("summary.html.j2", report=report, window=window_text(report.window))
+        values = {"window": window_text(report.window), "root": "../" * page.count("/")}
+        summary = _render("summary.html.j2", report=report, **values)
         _write(path, html.replace(SUMMARY_PLACE, summary, 1))
-    reports = folder / "reports"
+    reports = folder / _REPORTS
     reports.mkdir(exist_ok=True)
     run_name, run_time = gx_run
     _write(reports / f"{run_time}{_SEPARATOR}{run_name}.json", json.dumps(_record(report)))
-    newest_first = sorted(reports.glob(f"*{_SEPARATOR}*.json"), reverse=True)
-    for old in newest_first[RUNS_KEPT:]:
-        _forget(folder, old)
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in newest_first[:RUNS_KEPT]]
+    records = _kept_records(folder)
     suites = sorted(path.stem for path in (folder / "data_docs" / "expectations").glob("*.html"))
     index = _render("index.html.j2", records=records, suites=suites, runs_kept=RUNS_KEPT)
     _write(folder / "data_docs" / "index.html", index)
+
+
+def newest_record(folder: Path, window: Window, subject: str) -> dict[str, Any] | None:
+    """The newest report of a window and subject, as the index has it; None when there is none."""
+    of_window = folder.joinpath(_REPORTS).glob(f"*{_SEPARATOR}{run_name(window, subject)}.json")
+    newest = max(of_window, default=None)
+    return newest and json.loads(newest.read_text(encoding="utf-8"))
+
+
+def run_name(window: Window, subject: str) -> str:
+    """Under which GX keeps the results of a window."""
+    bounds = f"{window.start:%Y-%m-%dT%H:%M:%SZ}_{window.end:%Y-%m-%dT%H:%M:%SZ}"
+    return bounds if subject == HOURLY else f"{bounds}_{subject}"
+
+
+def _kept_records(folder: Path) -> list[dict[str, Any]]:
+    """All reports, the newest first; of each subject the oldest are forgotten."""
+    records, kept = [], Counter[str]()
+    reports = folder.joinpath(_REPORTS).glob(f"*{_SEPARATOR}*.json")
+    for path in sorted(reports, reverse=True):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        subject = record.setdefault("subject", HOURLY)
+        kept[subject] += 1
+        if kept[subject] > RUNS_KEPT:
+            _forget(folder, path)
+        else:
+            records.append(record)
+    return records
 
 
 def window_text(window: Window) -> str:
@@ -86,9 +114,11 @@ def window_text(window: Window) -> str:
     return f"{start} to {end[11:] if same_day else end}"
 
 
-def _record(report: QualityReport) -> dict[str, object]:
+def _record(report: QualityReport) -> dict[str, Any]:
     return {
         "window": window_text(report.window),
+        "subject": report.subject,
+        "check_id": report.check_id,
         "run_id": report.run_id,
         "rows": report.rows,
         "status": report.status,

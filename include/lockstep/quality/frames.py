@@ -1,13 +1,13 @@
-"""What the checks look at, as pandas frames: the table's columns, and a window's rows.
+"""What the checks look at, as Arrow tables: a table's columns, and the rows of a window.
 
-Only scalars leave the lakehouse (about 70 bytes an order; names and run ids as categories), so a
+Only scalars leave the lakehouse (about 70 bytes a row; names and run ids as categories), so a
 window of a million orders is checked in bounded memory. Never judges what it reads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -18,10 +18,9 @@ from lockstep.errors import LakehouseError
 from lockstep.settings import PROJECT_DIR
 from lockstep.sources import delta
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-ROWS_SQL = PROJECT_DIR / "include" / "sql" / contracts.PIPELINE / "orders_enriched_quality.sql"
+_SQL = PROJECT_DIR / "include" / "sql" / contracts.PIPELINE
+ROWS_SQL = _SQL / "orders_enriched_quality.sql"
+CHANGES_SQL = _SQL / "change_log_quality.sql"
 
 _STRAY_DAYS = timedelta(days=1)
 """Rows written outside their window are looked for a day around it: time zone slips end there,
@@ -31,25 +30,31 @@ _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "
 _ABSENT = "(absent)"
 
 
-def columns_frame(table: DeltaTable) -> "pd.DataFrame":
+def columns_frame(
+    table: DeltaTable, columns: Mapping[str, str], partitions: Sequence[str]
+) -> pa.Table:
     """The table's columns beside the contract's: column, found, declared; types as SQL writes them.
 
-    The partitioning is a row of its own. A column that one side lacks is "(absent)" there.
+    columns: name and type as declared. The partitioning is a row of its own. A column that one side
+    lacks is "(absent)" there.
     """
-    import pandas as pd
-
     found = {field.name: _type_text(field.type) for field in table.schema().fields}
-    declared = dict(contracts.ORDERS_ENRICHED_BATCH_COLUMNS)
+    declared = dict(columns)
     found["partitioned by"] = ", ".join(table.metadata().partition_columns)
-    declared["partitioned by"] = ", ".join(contracts.ORDERS_ENRICHED_BATCH_PARTITIONS)
-    columns = [*declared, *(name for name in found if name not in declared)]
-    return pd.DataFrame(
+    declared["partitioned by"] = ", ".join(partitions)
+    names = [*declared, *(name for name in found if name not in declared)]
+    return pa.table(
         {
-            "column": columns,
-            "found": [found.get(name, _ABSENT) for name in columns],
-            "declared": [declared.get(name, _ABSENT) for name in columns],
+            "column": names,
+            "found": [found.get(name, _ABSENT) for name in names],
+            "declared": [declared.get(name, _ABSENT) for name in names],
         }
     )
+
+
+def is_as_declared(columns: pa.Table) -> bool:
+    """Whether rows can be read as declared, given the columns_frame."""
+    return columns["found"].equals(columns["declared"])
 
 
 def _type_text(delta_type: object) -> str:
@@ -63,24 +68,40 @@ def _type_text(delta_type: object) -> str:
     return _SQL_NAMES.get(name, name)
 
 
-def rows_frame(table: DeltaTable, window: Window, run_ids: Sequence[str]) -> "pd.DataFrame":
+def rows_frame(table: DeltaTable, window: Window, run_ids: Sequence[str]) -> pa.Table:
     """The window's orders, one row each, with the columns of orders_enriched_quality.sql.
 
     Rows of the same run or repairs within a day outside the window are there too, to be found out.
     Raises LakehouseError when the rows cannot be read.
     """
-    sql = Template(ROWS_SQL.read_text(encoding="utf-8")).substitute(
-        first_date=(window.start - _STRAY_DAYS).date(),
-        last_date=(window.end + _STRAY_DAYS).date(),
-        window_start=window.start.isoformat(),
-        window_end=window.end.isoformat(),
-        run_ids="', '".join(id_.replace("'", "''") for id_ in run_ids),  # none are bound here
-    )
+    values = {
+        "first_date": str((window.start - _STRAY_DAYS).date()),
+        "last_date": str((window.end + _STRAY_DAYS).date()),
+        # DataFusion has no bound values here
+        "run_ids": "', '".join(id_.replace("'", "''") for id_ in run_ids),
+    }
     name = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
+    return _answer(ROWS_SQL, {name: table}, window, values)
+
+
+def changes_frame(change_log: DeltaTable, window: Window) -> pa.Table:
+    """All changes of the window's orders, one row each, as change_log_quality.sql gives them.
+
+    Raises LakehouseError when the rows cannot be read.
+    """
+    values = {"snapshot_lsn": str(contracts.SNAPSHOT_COMMIT_LSN)}
+    return _answer(CHANGES_SQL, {"change_log": change_log}, window, values)
+
+
+def _answer(
+    file: Path, tables: Mapping[str, DeltaTable], window: Window, values: Mapping[str, str]
+) -> pa.Table:
+    bounds = {"window_start": window.start.isoformat(), "window_end": window.end.isoformat()}
+    sql = Template(file.read_text(encoding="utf-8")).substitute(bounds | values)
     try:
-        rows = delta.run_query(sql, {name: table}).read_all()
+        return delta.run_query(sql, tables).read_all()
     except pa.ArrowException as error:
+        (table,) = tables.values()
         raise LakehouseError(
             f"the rows of {window} cannot be read from {table.table_uri}: {delta.reason(error)}"
         ) from error
-    return rows.to_pandas(split_blocks=True, self_destruct=True)

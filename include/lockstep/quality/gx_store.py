@@ -7,46 +7,35 @@ pages. One process at a time uses it. Great Expectations is imported only when a
 
 import fcntl
 import logging
-import math
 import os
+import shutil
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from lockstep.contracts import CheckStatus, Window
 from lockstep.errors import QualityStoreError
 from lockstep.quality import data_docs
+from lockstep.quality.gx_results import check_results
 from lockstep.quality.report import CheckResult
-from lockstep.quality.suite import Check
+from lockstep.quality.suite import Check, Suite
 
 if TYPE_CHECKING:
     import great_expectations as gx
-    import pandas as pd
-    from great_expectations.core import (
-        ExpectationSuiteValidationResult,
-        ExpectationValidationResult,
-        RunIdentifier,
-    )
+    from great_expectations.core import RunIdentifier
 
 LOCK_DEADLINE_SECONDS = 300
 """A backfill may check many windows at once; each holds the lock for a few seconds."""
 
-_EXAMPLES_SHOWN = 3
 _GX_SEVERITY = {CheckStatus.FAIL: "critical", CheckStatus.WARN: "warning"}
-
-
-@dataclass(frozen=True)
-class Suite:
-    """Declared checks under one name; `noun` is what a row of its frame is."""
-
-    name: str
-    checks: tuple[Check, ...]
-    noun: str
 
 
 @contextmanager
@@ -116,59 +105,90 @@ class GxStore:
     context: "gx.data_context.FileDataContext"
     folder: Path
 
-    def record(self, window: Window) -> "Recording":
-        """Begin the results of one window, under the window's name and the time of now."""
+    def record(self, window: Window, subject: str) -> "Recording":
+        """Begin the results of one window, under its and the subject's name and the time of now."""
         from great_expectations.core import RunIdentifier
 
-        name = f"{window.start:%Y-%m-%dT%H:%M:%SZ}_{window.end:%Y-%m-%dT%H:%M:%SZ}"
+        name = data_docs.run_name(window, subject)
         return Recording(self, RunIdentifier(run_name=name, run_time=datetime.now(UTC)))
 
 
 @dataclass(frozen=True)
+class Part:
+    """A suite and what it looks at. The frame's first column names its rows."""
+
+    suite: Suite
+    frame: pa.Table
+
+
+@dataclass(frozen=True)
 class Recording:
-    """The results of one window's suites, gathered for its pages."""
+    """The results of one gx_checkpoint over the parts of a window."""
 
     store: GxStore
     run_id: "RunIdentifier"
     identifiers: list = field(default_factory=list)
 
     def validate(
-        self, suite: Suite, frame: "pd.DataFrame", facts: dict[str, object]
+        self, name: str, parts: Sequence[Part], facts: Mapping[str, object]
     ) -> tuple[CheckResult, ...]:
-        """Validate a frame and keep the result. The frame's first column names its rows.
+        """Run the gx_checkpoint `name` over all parts and keep its results; part by part.
 
         An expectation that could not be evaluated counts as failed, whatever its severity.
         """
-        gx_checkpoint = _gx_checkpoint(self.store.context, suite)
-        outcome = gx_checkpoint.run(
-            batch_parameters={"dataframe": frame}, expectation_parameters=facts, run_id=self.run_id
-        )
-        ((identifier, validation),) = outcome.run_results.items()
-        self.identifiers.append(identifier)
-        return tuple(_check_results(suite, validation, frame.iloc[:, 0], facts))
+        frames = self.store.folder / "frames"
+        frames.mkdir(exist_ok=True)
+        try:
+            gx_checkpoint = _gx_checkpoint(self.store.context, name, parts, frames)
+            outcome = gx_checkpoint.run(expectation_parameters=dict(facts), run_id=self.run_id)
+        finally:
+            shutil.rmtree(frames, ignore_errors=True)
+        of_suite = {
+            identifier.expectation_suite_identifier.name: (identifier, validation)
+            for identifier, validation in outcome.run_results.items()
+        }
+        checks: list[CheckResult] = []
+        for part in parts:
+            identifier, validation = of_suite[part.suite.name]
+            self.identifiers.append(identifier)
+            checks += check_results(part.suite, validation, part.frame.column(0), facts)
+        return tuple(checks)
 
-    def build_pages(self) -> list[str]:
-        """Build a page for each suite validated; returns their paths below the Data Docs."""
-        return data_docs.build_pages(self.store.context, self.identifiers)
+    def build_pages(self) -> dict[str, str]:
+        """Build a page for each suite validated; their paths below the Data Docs, by suite."""
+        pages = data_docs.build_pages(self.store.context, self.identifiers)
+        suites = [one.expectation_suite_identifier.name for one in self.identifiers]
+        return dict(zip(suites, pages, strict=True))
 
 
-def _gx_checkpoint(context: "gx.data_context.FileDataContext", suite: Suite) -> "gx.Checkpoint":
-    """The suite as declared today, bound to a frame that is given when it runs."""
+def _gx_checkpoint(
+    context: "gx.data_context.FileDataContext", name: str, parts: Sequence[Part], folder: Path
+) -> "gx.Checkpoint":
+    """The suites as declared today, each bound to its frame, a file in `folder`.
+
+    Frames are files because a gx_checkpoint takes one frame in memory for all of its suites.
+    """
     import great_expectations as gx
 
     pandas_source = context.data_sources.add_or_update_pandas("lakehouse")
-    asset = pandas_source.add_dataframe_asset(suite.name)
-    frame = asset.add_batch_definition_whole_dataframe("window")
-    gx_suite = context.suites.add_or_update(
-        gx.ExpectationSuite(suite.name, expectations=[_expectation(c) for c in suite.checks])
-    )
-    definition = context.validation_definitions.add_or_update(
-        gx.ValidationDefinition(name=suite.name, data=frame, suite=gx_suite)
-    )
+    definitions = []
+    for part in parts:
+        suite, path = part.suite, folder / f"{part.suite.name}.parquet"
+        parquet.write_table(part.frame.unify_dictionaries(), path, compression="none")
+        asset = pandas_source.add_parquet_asset(suite.name, path=path)
+        expectations = [_expectation(check) for check in suite.checks]
+        definition = gx.ValidationDefinition(
+            name=suite.name,
+            data=asset.add_batch_definition("window"),
+            suite=context.suites.add_or_update(
+                gx.ExpectationSuite(suite.name, expectations=expectations)
+            ),
+        )
+        definitions.append(context.validation_definitions.add_or_update(definition))
     return context.checkpoints.add_or_update(
         gx.Checkpoint(
-            name=suite.name,
-            validation_definitions=[definition],
+            name=name,
+            validation_definitions=definitions,
             result_format={"result_format": "SUMMARY"},
         )
     )
@@ -183,59 +203,3 @@ def _expectation(check: Check) -> Any:
         notes=f"{check.name} ({check.severity} if not met)",
         meta={"check": check.name},
     )
-
-
-def _check_results(
-    suite: Suite,
-    validation: "ExpectationSuiteValidationResult",
-    labels: "pd.Series",
-    facts: dict[str, object],
-) -> Iterator[CheckResult]:
-    results = {result.expectation_config.meta["check"]: result for result in validation.results}
-    for check in suite.checks:
-        result = results[check.name]
-        expected = check.expected.format(**facts)
-        if "observed_value" not in result.result and "unexpected_count" not in result.result:
-            reason = f"not evaluated: {_exception_message(result.exception_info)}"
-            yield CheckResult(check.name, CheckStatus.FAIL, check.severity, reason, expected)
-            continue
-        status = CheckStatus.PASS if result.success else check.severity
-        yield CheckResult(
-            check.name,
-            status,
-            check.severity,
-            _observed(result, suite.noun),
-            expected,
-            () if result.success else _examples(result, labels),
-        )
-
-
-def _exception_message(exception_info: dict) -> str:
-    """GX nests one such dictionary for each metric that failed."""
-    if "exception_message" in exception_info:
-        return str(exception_info["exception_message"])
-    return "; ".join(sorted({_exception_message(info) for info in exception_info.values()}))
-
-
-def _observed(result: "ExpectationValidationResult", noun: str) -> str:
-    if "observed_value" in result.result:
-        return f"{result.result['observed_value']:,} {noun}"
-    unexpected, total = result.result["unexpected_count"], result.result["element_count"]
-    if unexpected == 0:
-        return f"all {total:,} {noun}"
-    if unexpected == total:
-        return f"none of {total:,} {noun}"
-    return f"all but {unexpected:,} of {total:,} {noun}"
-
-
-def _examples(result: "ExpectationValidationResult", labels: "pd.Series") -> tuple[str, ...]:
-    places = result.result.get("partial_unexpected_index_list") or []
-    shown = tuple(_label(label) for label in labels.iloc[places[:_EXAMPLES_SHOWN]])
-    return (*shown, "…") if len(places) > _EXAMPLES_SHOWN else shown
-
-
-def _label(label: object) -> str:
-    """One null makes pandas turn a whole column of ids into floats."""
-    if isinstance(label, float):
-        return "null" if math.isnan(label) else f"{label:.0f}"
-    return str(label)

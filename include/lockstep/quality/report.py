@@ -1,7 +1,9 @@
 """What a check of one window found: values and how they read. Never evaluates anything."""
 
 import io
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from rich import box
@@ -10,6 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from lockstep.contracts import CheckStatus, Window
+
+HOURLY = "hourly"
+"""The subject of a check of the hourly table; of a stream's it is the mode."""
 
 TEXT_WIDTH = 100
 """Columns of the report in a task's log."""
@@ -30,6 +35,7 @@ class CheckResult:
     expected: str
     examples: tuple[str, ...] = ()
     """Some of the orders (or columns) that do not meet it."""
+    suite: str = ""
 
     @property
     def message(self) -> str:
@@ -60,6 +66,13 @@ class QualityReport:
     data_docs_page: str
     """The window's own page, relative to data_docs and quoted for a URL."""
     seconds: float
+    subject: str = HOURLY
+    """The hourly table, or the mode whose change log and parity were checked."""
+    noun: str = "orders"
+    check_id: str = ""
+    """Of a mode: the comparison's line in the ledger."""
+    suite_pages: Mapping[str, str] = field(default_factory=dict)
+    """Each suite's own page, like data_docs_page."""
 
     @property
     def status(self) -> CheckStatus:
@@ -73,12 +86,30 @@ class QualityReport:
     def failures(self) -> list[str]:
         return self._messages(CheckStatus.FAIL)
 
+    def failures_of(self, suites: Collection[str]) -> list[str]:
+        """Of these suites only."""
+        failed = (check for check in self.checks if check.status is CheckStatus.FAIL)
+        return [check.message for check in failed if check.suite in suites]
+
     def _messages(self, status: CheckStatus) -> list[str]:
         return [check.message for check in self.checks if check.status is status]
 
+    @property
+    def about(self) -> str:
+        """What was checked, in a phrase."""
+        rows = f"{self.rows:,} {self.noun}"
+        if self.subject == HOURLY:
+            return f"{rows}, written by run {self.run_id}"
+        return f"{rows} of the stream {self.subject}, compared with run {self.run_id}"
+
+    @property
+    def by_suite(self) -> list[tuple[str, Sequence[CheckResult]]]:
+        """The checks of each suite, in their order."""
+        return [(suite, list(of)) for suite, of in groupby(self.checks, lambda one: one.suite)]
+
     def summary(self) -> str:
         """One line: how many checks, and each that did not pass, failures first."""
-        total = f"{len(self.checks)} checks of {self.rows:,} orders"
+        total = f"{len(self.checks)} checks of {self.rows:,} {self.noun}"
         told = self.failures + self.warnings
         return f"{total}: {self.status}" + (f": {'; '.join(told)}" if told else "")
 

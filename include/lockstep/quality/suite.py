@@ -32,15 +32,25 @@ class Check:
     """For people: what is expected; {names} are facts of the run."""
 
 
-def _fact(name: str) -> dict[str, str]:
+@dataclass(frozen=True)
+class Suite:
+    """Declared checks under one name; `noun` is what a row of its frame is."""
+
+    name: str
+    checks: tuple[Check, ...]
+    noun: str
+
+
+def fact(name: str) -> dict[str, str]:
+    """An argument whose value only the run under check knows."""
     return {"$PARAMETER": name}
 
 
-_ABSENT = "ExpectColumnValuesToNotBeNull"
-_BETWEEN = "ExpectColumnValuesToBeBetween"
-_IN_SET = "ExpectColumnValuesToBeInSet"
+ABSENT = "ExpectColumnValuesToNotBeNull"
+BETWEEN = "ExpectColumnValuesToBeBetween"
+IN_SET = "ExpectColumnValuesToBeInSet"
 
-# Of the table itself: a frame with the columns column, found, declared, one row for each column.
+# Of a table itself: a frame with the columns column, found, declared, one row for each column.
 COLUMN_CHECKS = (
     Check(
         "schema",
@@ -60,10 +70,10 @@ ROW_CHECKS = (
         "no order lost",
         FAIL,
         "ExpectTableRowCountToEqual",
-        {"value": _fact("orders_at_cut")},
+        {"value": fact("orders_at_cut")},
         "{orders_at_cut:,} orders, as counted at the cut",
     ),
-    Check("order_id present", FAIL, _ABSENT, {"column": "order_id"}, "no nulls"),
+    Check("order_id present", FAIL, ABSENT, {"column": "order_id"}, "no nulls"),
     Check(
         "order_id unique",
         FAIL,
@@ -71,15 +81,15 @@ ROW_CHECKS = (
         {"column": "order_id"},
         "no repeats",
     ),
-    Check("order_time present", FAIL, _ABSENT, {"column": "order_time"}, "no nulls"),
+    Check("order_time present", FAIL, ABSENT, {"column": "order_time"}, "no nulls"),
     Check(
         "order_time in window",
         FAIL,
-        _BETWEEN,
+        BETWEEN,
         {
             "column": "order_time",
-            "min_value": _fact("window_start"),
-            "max_value": _fact("window_end"),
+            "min_value": fact("window_start"),
+            "max_value": fact("window_end"),
             "strict_max": True,
         },
         "{window}",
@@ -87,72 +97,72 @@ ROW_CHECKS = (
     Check(
         "partition is its hour",
         FAIL,
-        _IN_SET,
+        IN_SET,
         {"column": "is_in_its_partition", "value_set": [True]},
         "the UTC date and hour of order_time",
     ),
     Check(
         "one run wrote it",
         FAIL,
-        _IN_SET,
-        {"column": "run_id", "value_set": _fact("run_ids")},
+        IN_SET,
+        {"column": "run_id", "value_set": fact("run_ids")},
         "{written_by}",
     ),
     Check(
         "prices present",
         FAIL,
-        _BETWEEN,
+        BETWEEN,
         {"column": "missing_prices", "max_value": 0},
         "a price for every known pizza",
     ),
     Check(
         "prices not negative",
         FAIL,
-        _BETWEEN,
+        BETWEEN,
         {"column": "lowest_price", "min_value": 0},
         "0 or more",
     ),
     Check(
         "prices plausible",
         WARN,
-        _BETWEEN,
+        BETWEEN,
         {"column": "highest_price", "max_value": PIZZA_PRICE_MAX},
         f"at most {PIZZA_PRICE_MAX:,} a pizza",
     ),
     Check(
         "orders have pizzas",
         WARN,
-        _BETWEEN,
+        BETWEEN,
         {"column": "pizza_count", "min_value": 1},
         "at least one pizza each",
     ),
-    Check("client known", WARN, _ABSENT, {"column": "client_name"}, "known in every order"),
+    Check("client known", WARN, ABSENT, {"column": "client_name"}, "known in every order"),
     Check(
         "client mostly known",
         FAIL,
-        _ABSENT,
+        ABSENT,
         {"column": "client_name", "mostly": _KNOWN_TO_MOST},
         _MOST,
     ),
-    Check("table known", WARN, _ABSENT, {"column": "table_name"}, "known in every order"),
+    Check("table known", WARN, ABSENT, {"column": "table_name"}, "known in every order"),
     Check(
         "table mostly known",
         FAIL,
-        _ABSENT,
+        ABSENT,
         {"column": "table_name", "mostly": _KNOWN_TO_MOST},
         _MOST,
     ),
     Check(
         "pizzas known",
         WARN,
-        _BETWEEN,
+        BETWEEN,
         {"column": "unknown_pizzas", "max_value": 0},
         "known in every order",
     ),
     Check(
         "pizzas mostly known",
         FAIL,
-        _BETWEEN,
+        BETWEEN,
         {"column": "unknown_pizzas", "max_value": 0, "mostly": _KNOWN_TO_MOST},
         _MOST,
     ),

@@ -25,20 +25,22 @@ _ANSI_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BACKTRACE_LINE = re.compile(r"^\s*(\d+: |at\b|↳$)")
 
 
-def open_table(uri: str) -> DeltaTable:
-    """Open the newest version of the Delta table at a folder or s3a:// URI.
+def open_table(uri: str, version: int | None = None) -> DeltaTable:
+    """Open the Delta table at a folder or s3a:// URI, in its newest version if none is told.
 
     Raises LakehouseError when there is no table, or none that can be read.
     """
+    patience = _OBJECT_STORE_PATIENCE if "://" in uri else None
     try:
-        return DeltaTable(uri, storage_options=_OBJECT_STORE_PATIENCE if "://" in uri else None)
+        return DeltaTable(uri, version=version, storage_options=patience)
     except TableNotFoundError:
         raise LakehouseError(
             f"there is no Delta table at {uri}: has a run written it yet? "
             "(`lockstep batch run` writes one window)"
         ) from None
     except (DeltaError, OSError) as error:
-        raise LakehouseError(f"the Delta table {uri} cannot be read: {reason(error)}") from error
+        what = uri if version is None else f"{uri} at version {version}"
+        raise LakehouseError(f"the Delta table {what} cannot be read: {reason(error)}") from error
 
 
 def run_query(sql: str, tables: Mapping[str, DeltaTable]) -> pa.RecordBatchReader:

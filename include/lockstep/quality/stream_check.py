@@ -1,0 +1,101 @@
+"""Checks a window of a stream: its changes in the change log, and what comparing them came to."""
+
+import time
+
+import pyarrow as pa
+
+from lockstep import contracts
+from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep.errors import LakehouseError
+from lockstep.ledger import book
+from lockstep.ledger.entries import Comparison
+from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.quality import frames
+from lockstep.quality.gx_store import Part
+from lockstep.quality.judgement import Judged, judged
+from lockstep.quality.report import QualityReport
+from lockstep.quality.stream_suite import CHANGE_CHECKS, PARITY_CHECKS
+from lockstep.quality.suite import COLUMN_CHECKS, Suite
+from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.sources import delta
+
+PARITY_SUITE = Suite("parity", PARITY_CHECKS, "orders")
+COLUMN_SUITE = Suite("change_log_columns", COLUMN_CHECKS, "columns")
+CHANGE_SUITE = Suite("change_log", CHANGE_CHECKS, "changes")
+COMPARED = (Verdict.PASS, Verdict.FAIL)
+"""Other verdicts say that nothing was compared; then there is nothing to judge."""
+
+
+def check_stream(settings: Settings, line: Comparison) -> QualityReport:
+    """Check what a comparison read of a stream, and its verdict, and build their Data Docs.
+
+    line: of the ledger, its verdict one of COMPARED. A window without orders passes. Checking a
+    comparison again adds a result and changes nothing else. Raises LakehouseError when the version
+    of the change log that was compared is gone (they are kept a day), QualityStoreError when
+    HOME/quality cannot be used.
+    """
+    started = time.monotonic()
+    # Step 1: the version that was compared.
+    uri = settings.table_uri(contracts.change_log_table(line.mode))
+    change_log = delta.open_table(uri, line.stream_version)
+    columns = frames.columns_frame(
+        change_log, contracts.CHANGE_LOG_COLUMNS, (contracts.CHANGE_LOG_PARTITION,)
+    )
+    # Step 2: the changes, unless they are of another shape and cannot be read as declared.
+    parts = [Part(PARITY_SUITE, _parity_frame(line)), Part(COLUMN_SUITE, columns)]
+    if frames.is_as_declared(columns):
+        parts.append(Part(CHANGE_SUITE, frames.changes_frame(change_log, line.window)))
+    # Step 3: one gx_checkpoint over verdict, columns and changes.
+    what = Judged(line.window, line.mode, line.run_id, CHANGE_SUITE.noun, line.check_id)
+    return judged(settings, what, parts, _facts(line), started)
+
+
+def stream_failures(report: QualityReport) -> list[str]:
+    """What is wrong with the stream's table itself, whatever the comparison came to."""
+    return report.failures_of({COLUMN_SUITE.name, CHANGE_SUITE.name})
+
+
+def newest_comparison(settings: Settings, window: Window, mode: StreamMode) -> Comparison:
+    """The ledger's last line of exactly this window that has a verdict to judge.
+
+    Raises LakehouseError when there is none.
+    """
+    lines = book.lines(settings, mode, since=window.start)
+    found = [line for line in lines if line.window == window and line.verdict in COMPARED]
+    if not found:
+        raise LakehouseError(
+            f"the window {window} was never compared with {mode}: `lockstep parity check` does it"
+        )
+    return found[-1]
+
+
+def modes_compared(settings: Settings, window: Window) -> list[StreamMode]:
+    """The modes that exactly this window was compared with."""
+    lines = book.lines(settings, since=window.start)
+    found = {line.mode for line in lines if line.window == window and line.verdict in COMPARED}
+    return [mode for mode in StreamMode if mode in found]
+
+
+def _parity_frame(line: Comparison) -> pa.Table:
+    counts = {str(kind): [line.counts.get(kind, 0)] for kind in DifferenceClass}
+    return pa.table({"check_id": [line.check_id], "verdict": [str(line.verdict)], **counts})
+
+
+def _facts(line: Comparison) -> dict[str, object]:
+    """What the suites call $value_mismatch_max and the like; None is no bound."""
+    may_race = line.mode is StreamMode.LOOKUP
+    facts: dict[str, object] = {
+        "raced_values": [True, False] if may_race else [False],
+        "raced": "marked or not" if may_race else "no row marked",
+    }
+    policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
+    file = POLICY_FILE.relative_to(PROJECT_DIR)
+    for kind in DifferenceClass:
+        if kind is DifferenceClass.CHANGED_AFTER_CUT:
+            bound, allowed = None, "any: no part of the verdict"
+        elif kind in policy.tolerated[line.mode]:
+            bound, allowed = None, f"any: by design of {line.mode} ({file})"
+        else:
+            bound, allowed = 0, "none"
+        facts |= {f"{kind}_max": bound, f"{kind}_allowed": allowed}
+    return facts

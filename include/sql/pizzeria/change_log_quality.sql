@@ -1,0 +1,81 @@
+-- What the quality checks look at of a stream: a row of scalars for each change of a window's
+-- orders. A delete has no order_time, so orders are found by the time of any change, and their
+-- changes by id. Run by delta-rs (DataFusion).
+--
+-- is_after_earlier: rows come into the table in the order of written_at, those of one commit at
+-- once. latency_seconds: null for rows of the initial snapshot, which there was no stream to write.
+-- Epochs are subtracted, not times: of a duration date_part('epoch', ...) may drop the fraction.
+WITH window_orders AS (
+    SELECT DISTINCT order_id
+    FROM change_log
+    WHERE
+        order_time >= TIMESTAMP '${window_start}'
+        AND order_time < TIMESTAMP '${window_end}'
+),
+
+changes AS (
+    SELECT
+        change_log.order_id,
+        change_log.op,
+        change_log.commit_lsn,
+        change_log.tx_id,
+        change_log.is_raced,
+        change_log.written_at,
+        (
+            change_log.committed_at IS NOT NULL
+            AND change_log.captured_at IS NOT NULL
+            AND change_log.seen_at IS NOT NULL
+            AND change_log.written_at IS NOT NULL
+        ) AS has_times,
+        (
+            change_log.committed_at IS NULL
+            OR change_log.commit_date IS NOT DISTINCT FROM cast(change_log.committed_at AS DATE)
+        ) AS is_in_its_partition,
+        (
+            coalesce(change_log.op <> 'd', TRUE)
+            OR (
+                change_log.order_time IS NULL
+                AND change_log.client_name IS NULL
+                AND change_log.table_name IS NULL
+                AND change_log.pizzas IS NULL
+            )
+        ) AS is_bare_delete,
+        (
+            date_part('epoch', change_log.written_at) - date_part('epoch', change_log.committed_at)
+        ) AS seconds_from_commit,
+        (
+            date_part('epoch', change_log.written_at) - date_part('epoch', change_log.seen_at)
+        ) AS work_seconds
+    FROM change_log
+    INNER JOIN window_orders ON change_log.order_id IS NOT DISTINCT FROM window_orders.order_id
+    WHERE
+        change_log.order_id IS NOT NULL
+        OR (
+            change_log.order_time >= TIMESTAMP '${window_start}'
+            AND change_log.order_time < TIMESTAMP '${window_end}'
+        )
+)
+
+SELECT
+    order_id,
+    commit_lsn,
+    has_times,
+    is_in_its_partition,
+    is_bare_delete,
+    seconds_from_commit,
+    work_seconds,
+    arrow_cast(op, 'Dictionary(Int32, Utf8)') AS op,
+    coalesce(is_raced, FALSE) AS is_raced,
+    coalesce(
+        commit_lsn >= lag(commit_lsn) OVER (
+            PARTITION BY order_id
+            ORDER BY written_at, commit_lsn
+        ),
+        TRUE
+    ) AS is_after_earlier,
+    coalesce(
+        (tx_id IS NULL) = (commit_lsn = cast('${snapshot_lsn}' AS BIGINT)),
+        TRUE
+    ) AS has_transaction,
+    CASE WHEN tx_id IS NOT NULL THEN seconds_from_commit END AS latency_seconds
+FROM changes
