@@ -44,6 +44,7 @@ ALLOWED = {
     "observe": FOUNDATION | {"sinks", "sources", "supervise"},
     "streams": FOUNDATION
     | {"cdc", "enrich", "jars", "observe", "sinks", "sources", "spark", "stack", "supervise"},
+    "publish": FOUNDATION | {"ledger", "sinks", "sources", "supervise"},
     "soak": FOUNDATION | {"cdc", "shop", "sources", "stack", "streams", "supervise"},
     "bench": FOUNDATION
     | {
@@ -54,14 +55,18 @@ ALLOWED = {
     "cli": FOUNDATION
     | {
         *("batch", "bench", "demo", "jars", "ledger", "observe", "parity", "parity_pages"),
-        *("quality", "repair", "shop", "soak", "sources", "stack", "streams", "supervise"),
+        *("publish", "quality", "repair", "shop", "soak", "sources", "stack", "streams"),
+        "supervise",
     },
     "airflow_ops": FOUNDATION
-    | {"jars", "ledger", "parity", "quality", "repair", "spark", "stack", "supervise"},
+    | {
+        *("jars", "ledger", "parity", "publish", "quality", "repair", "spark", "stack"),
+        "supervise",
+    },
     "airflow_ui": FOUNDATION | {"ledger", "parity_pages", "quality"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
-    "jobs": FOUNDATION | {"batch", "parity", "quality", "spark", "streams"},
+    "jobs": FOUNDATION | {"batch", "parity", "publish", "quality", "spark", "streams"},
 }
 """Room: the rooms it may import. A new room is declared here, where its place can be seen."""
 

@@ -150,6 +150,30 @@ QUARANTINED_COLUMNS = {
     "decided_at": "timestamp",
 }
 STREAM_METRICS = f"{PIPELINE}/stream_metrics"
+BATCH = "batch"
+FEEDS = (BATCH, *map(str, StreamMode))
+"""What can feed the published table: the hourly table, or the change log of one mode."""
+PUBLISHER = "publisher"
+"""The process that keeps the published table up to date with its feed."""
+ORDERS_ENRICHED = f"{PIPELINE}/orders_enriched"
+ORDERS_ENRICHED_COLUMNS = {
+    "order_id": "bigint",
+    "order_time": "timestamp",
+    "client_name": "string",
+    "table_name": "string",
+    "pizzas": "array<struct<pizza:string,price:decimal(10,2)>>",
+    "order_date": "date",
+    "order_hour": "int",
+    "fed_by": "string",
+    "position": "bigint",
+}
+"""The published table, the one that consumers read: one row for each order that there is now.
+
+fed_by is the row's own feed, one of FEEDS. position is an LSN: of the commit that the row is the
+state of, or, in rows of the hourly table, of the cut they were read at. Partitioned as the hourly
+table. Only lockstep.publish writes it.
+"""
+CUTOVERS = f"{PIPELINE}/cutovers"
 PARITY_LEDGER = f"{PIPELINE}/parity_ledger"
 PARITY_DIFFERENCES = f"{PIPELINE}/parity_differences"
 LAKEHOUSE_TABLES = (
@@ -160,6 +184,8 @@ LAKEHOUSE_TABLES = (
     STREAM_METRICS,
     PARITY_LEDGER,
     PARITY_DIFFERENCES,
+    ORDERS_ENRICHED,
+    CUTOVERS,
 )
 """Every table by name, for a lakehouse whose folders cannot be listed (an object store)."""
 
@@ -168,6 +194,8 @@ HOURLY_DAG_ID = "orders_enriched_hourly"
 HOURLY_ASSET_URI = "lockstep://pizzeria/orders_enriched_batch"
 PARITY_DAG_ID = "orders_parity_hourly"
 REPAIR_DAG_ID = "orders_repair"
+PUBLISH_DAG_ID = "orders_publish"
+CUTOVER_DAG_ID = "orders_cutover"
 SPARK_CONNECTION = "spark_default"
 NOTIFY_CONNECTION = "lockstep_notify"
 DATA_DOCS_URL = "/lockstep/data-docs"
@@ -255,6 +283,18 @@ class Window:
 
     def __str__(self) -> str:
         return f"[{self.start.isoformat()}, {self.end.isoformat()})"
+
+
+HOUR = timedelta(hours=1)
+WINDOW_DUE_AFTER = timedelta(minutes=5)
+"""Lets orders that were taken just before the hour commit before the hour is read."""
+
+
+def last_due_window(as_of: datetime) -> Window:
+    """The latest window, a whole hour of UTC, whose hh:05 is not after `as_of`."""
+    due = (as_of - WINDOW_DUE_AFTER).astimezone(UTC)
+    end = due.replace(minute=0, second=0, microsecond=0)
+    return Window(end - HOUR, end)
 
 
 def _parse_instant(name: str, text: str) -> datetime:

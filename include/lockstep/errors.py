@@ -69,6 +69,16 @@ class InputDataError(LockstepError):
     """A file given to a loader is missing or malformed."""
 
 
+class CutoverRefusedError(LockstepError):
+    """The published table is not switched to this feed, and nothing was changed."""
+
+    def __init__(self, feed: str, why: str) -> None:
+        super().__init__(
+            f"the published table is not switched to {feed}, and nothing was changed: {why}"
+        )
+        self.feed, self.why = feed, why
+
+
 class StreamError(LockstepError):
     """A stream cannot start, or has stopped: the message names the cause and the remedy."""
 
@@ -91,9 +101,14 @@ class StreamBusyError(StreamError):
     """Another process runs the mode."""
 
     def __init__(self, mode: str, pid: int | None) -> None:
+        status, stop = (
+            ("publish status", "publish stop")
+            if mode == "publisher"
+            else (f"stream status {mode}", f"stream stop {mode}")
+        )
         super().__init__(
             f"the stream {mode} is run by another process (pid {pid or 'unknown'}); "
-            f"`lockstep stream status {mode}` shows it, `lockstep stream stop {mode}` stops it"
+            f"`lockstep {status}` shows it, `lockstep {stop}` stops it"
         )
         self.mode, self.pid = mode, pid
 

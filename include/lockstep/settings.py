@@ -50,6 +50,8 @@ class Settings(BaseSettings):
     """Orders one JDBC partition reads at the most; each plans its joins anew, so few large ones."""
     stream_versions_kept_hours: int = Field(default=1, ge=1)
     """Older versions of the streams' tables cannot be travelled to: two a second are written."""
+    cutover_hours: int = Field(default=24, ge=1)
+    """Hours up to now without a gap that a stream is verified for before it may feed consumers."""
     min_free_bytes: int = Field(default=200 * 1024**2, ge=0)
     """Free room below which a run refuses to start writing to a local lakehouse."""
     wal_keep_bytes: int = Field(default=4 * 1024**3, gt=0)

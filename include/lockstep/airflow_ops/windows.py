@@ -4,14 +4,11 @@ A window is a whole hour [hh-1:00, hh:00) UTC and is due at hh:05: the five minu
 that were taken just before the hour commit before the hour is read.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol
 
-from lockstep.contracts import Window
+from lockstep.contracts import HOUR, WINDOW_DUE_AFTER, Window, last_due_window
 from lockstep.errors import WindowError
-
-HOUR = timedelta(hours=1)
-DUE_AFTER = timedelta(minutes=5)
 
 
 class RunTimes(Protocol):
@@ -30,12 +27,12 @@ def hour_from(start: datetime) -> Window:
 
 def due_at(window: Window) -> datetime:
     """When the window may be run: hh:05."""
-    return window.end + DUE_AFTER
+    return window.end + WINDOW_DUE_AFTER
 
 
 def last_due(as_of: datetime) -> Window:
     """The latest window whose hh:05 is not after `as_of`."""
-    return hour_from(_floor(as_of - DUE_AFTER) - HOUR)
+    return last_due_window(as_of)
 
 
 def first_from(instant: datetime) -> Window:

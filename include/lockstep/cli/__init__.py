@@ -14,6 +14,7 @@ from lockstep.cli import (
     demo,
     orders,
     parity,
+    publish,
     quality,
     soak,
     sql,
@@ -36,6 +37,7 @@ app.add_typer(
     parity.app, name="parity", help="Compare batch and streams; how far they are verified."
 )
 app.add_typer(quality.app, name="quality", help="Check a window's rows; build its Data Docs.")
+app.add_typer(publish.app, name="publish", help="The table that consumers read, and what feeds it.")
 app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
 app.add_typer(soak.app, name="soak", help="The long checks: crashes, seeds, an hour.")
 app.add_typer(bench.app, name="bench", help="Benchmarks, each beside its peer.")

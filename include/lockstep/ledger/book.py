@@ -1,4 +1,4 @@
-"""The ledger's two Delta tables: a line for each comparison, and the orders that differed."""
+"""The ledger of comparisons, two Delta tables: a line for each, and the orders that differed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -43,8 +43,8 @@ def append(settings: Settings, line: Comparison, differences: Sequence[Differenc
     """
     if differences:
         rows = [_difference_row(line, difference) for difference in differences]
-        _append(settings, PARITY_DIFFERENCES, DIFFERENCES_COLUMNS, rows)
-    _append(settings, PARITY_LEDGER, LEDGER_COLUMNS, [line_row(line)])
+        append_rows(settings, PARITY_DIFFERENCES, DIFFERENCES_COLUMNS, rows)
+    append_rows(settings, PARITY_LEDGER, LEDGER_COLUMNS, [line_row(line)])
 
 
 def lines(
@@ -59,7 +59,7 @@ def lines(
         conditions.append(f"window_start >= TIMESTAMP '{since.isoformat()}'")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     query = f"SELECT * FROM ledger {where} ORDER BY checked_at"  # noqa: S608
-    return [_line_of(row) for row in _rows(settings, PARITY_LEDGER, query)]
+    return [_line_of(row) for row in rows_of(settings, PARITY_LEDGER, query)]
 
 
 def judged(settings: Settings) -> list[Judged]:
@@ -85,11 +85,15 @@ def differences(settings: Settings, check_id: str) -> list[Difference]:
             kind=DifferenceClass(row["class"]),
             **{f.name: row[f.name] for f in fields(Difference) if f.name != "kind"},
         )
-        for row in _rows(settings, PARITY_DIFFERENCES, query)
+        for row in rows_of(settings, PARITY_DIFFERENCES, query)
     ]
 
 
-def _rows(settings: Settings, table: str, query: str) -> list[dict]:
+def rows_of(settings: Settings, table: str, query: str) -> list[dict]:
+    """The answer to a query over one of the ledger's tables, `ledger`; none before its first line.
+
+    Raises LakehouseError or QueryError.
+    """
     found = _table(settings, table, query)
     return [] if found is None else found.to_pylist()
 
@@ -102,7 +106,10 @@ def _table(settings: Settings, table: str, query: str) -> pa.Table | None:
     return run_query(query, {"ledger": open_table(uri)}).read_all()
 
 
-def _append(settings: Settings, table: str, columns: Mapping[str, str], rows: list[dict]) -> None:
+def append_rows(
+    settings: Settings, table: str, columns: Mapping[str, str], rows: list[dict]
+) -> None:
+    """Add lines to one of the ledger's tables, which nobody rewrites. Raises LakehouseError."""
     content = pa.Table.from_pylist(rows, arrow_schema(columns))
     uri = settings.table_uri(table)
 

@@ -32,8 +32,8 @@ COMPACTED_BYTES = 32 * 1024**2
 """Files of this size are not rewritten by a later compaction."""
 VACUUM_MAINTENANCES = 20
 """Compactions between two removals of files that no kept version needs."""
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-_WRITER = WriterProperties(compression="ZSTD")
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+WRITER = WriterProperties(compression="ZSTD")
 _ARROW_TYPES = {
     "bigint": pa.int64(),
     "int": pa.int32(),
@@ -69,6 +69,27 @@ def reached_of(table: DeltaTable) -> Reached:
     )
 
 
+def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
+    """Compact small files and shorten the log; no reader sees other rows.
+
+    vacuum_hours: remove files that no version of so many last hours needs; None removes none.
+    """
+    table.optimize.compact(
+        target_size=COMPACTED_BYTES,
+        writer_properties=WRITER,
+        post_commithook_properties=NO_HOOKS,
+    )
+    table.create_checkpoint()
+    table.cleanup_metadata()
+    if vacuum_hours is not None:
+        table.vacuum(
+            vacuum_hours,
+            dry_run=False,
+            enforce_retention_duration=False,
+            post_commithook_properties=NO_HOOKS,
+        )
+
+
 class AppendLog:
     """One table, opened for its one writer. Its methods raise LakehouseError with the reason."""
 
@@ -82,7 +103,7 @@ class AppendLog:
         self._kept_hours = versions_kept_hours
         self._commits = 0
         self._maintenances = 0
-        with _told(uri):
+        with told(uri):
             self._table = self._opened()
         self._require_columns()
         self.reached = reached_of(self._table)
@@ -100,7 +121,7 @@ class AppendLog:
                 )
             if resume_offset <= self.reached.resume_offset:
                 return
-        with _told(self.uri):
+        with told(self.uri):
             self._commit(rows, self._marks(frontier, resume_offset))
         self.reached = Reached(frontier, resume_offset)
         self._commits += 1
@@ -110,7 +131,7 @@ class AppendLog:
     ) -> None:
         """The same for rows that do not fit into memory: one commit, written as they come."""
         reader = pa.RecordBatchReader.from_batches(self.schema, rows)
-        with _told(self.uri):
+        with told(self.uri):
             self._write(reader, self._marks(frontier, resume_offset))
         self.reached = Reached(frontier, resume_offset)
         self._commits += 1
@@ -118,7 +139,7 @@ class AppendLog:
     def add(self, rows: pa.Table) -> None:
         """Write rows ahead of the frontier's move; a crash may lead to their being there twice."""
         if rows.num_rows:
-            with _told(self.uri):
+            with told(self.uri):
                 self._write(rows, CommitProperties())
             self._commits += 1
 
@@ -131,21 +152,9 @@ class AppendLog:
             return False
         self._commits = 0
         self._maintenances += 1
-        with _told(self.uri):
-            self._table.optimize.compact(
-                target_size=COMPACTED_BYTES,
-                writer_properties=_WRITER,
-                post_commithook_properties=_NO_HOOKS,
-            )
-            self._table.create_checkpoint()
-            self._table.cleanup_metadata()
-            if self._maintenances % VACUUM_MAINTENANCES == 0:
-                self._table.vacuum(
-                    self._kept_hours,
-                    dry_run=False,
-                    enforce_retention_duration=False,
-                    post_commithook_properties=_NO_HOOKS,
-                )
+        with told(self.uri):
+            is_vacuum_due = self._maintenances % VACUUM_MAINTENANCES == 0
+            tidy(self._table, self._kept_hours if is_vacuum_due else None)
             self._table.update_incremental()
         return True
 
@@ -158,7 +167,7 @@ class AppendLog:
             "append",
             self.schema,
             commit_properties=marks,
-            post_commithook_properties=_NO_HOOKS,
+            post_commithook_properties=NO_HOOKS,
         )
         self._table.update_incremental()
 
@@ -167,9 +176,9 @@ class AppendLog:
             self._table,
             rows,
             mode="append",
-            writer_properties=_WRITER,
+            writer_properties=WRITER,
             commit_properties=marks,
-            post_commithook_properties=_NO_HOOKS,
+            post_commithook_properties=NO_HOOKS,
         )
 
     def _marks(self, frontier: int, resume_offset: int) -> CommitProperties:
@@ -206,7 +215,7 @@ class AppendLog:
 
 
 @contextmanager
-def _told(uri: str) -> Iterator[None]:
+def told(uri: str) -> Iterator[None]:
     """Raise LakehouseError for what delta-rs or the file system refuses."""
     try:
         yield

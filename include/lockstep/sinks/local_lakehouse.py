@@ -17,21 +17,22 @@ MIB = 1024**2
 
 
 @contextmanager
-def sole_writer(settings: Settings, table: str) -> Iterator[None]:
+def sole_writer(settings: Settings, table: str, patience_seconds: float = 0.0) -> Iterator[None]:
     """Hold the table's writer lock for the block; it ends with the process, however that ends.
 
     On a local file system two processes that commit at the same moment can both believe that they
     won (shared design, "Spark and Delta"), so a second writer is refused.
 
-    Raises WriterBusyError when another process holds the lock, LakehouseError when the folder
-    cannot be written or has less than settings.min_free_bytes left.
+    Raises WriterBusyError when another process still holds the lock after so many seconds of
+    patience, LakehouseError when the folder cannot be written or has less than
+    settings.min_free_bytes left.
     """
     require_writable(settings)
     folder = _local_folder(settings.table_uri(table))
     if folder is None:
         yield
         return
-    with _writer_lock(folder):
+    with _writer_lock(folder, patience_seconds):
         yield
 
 
@@ -58,7 +59,7 @@ def require_writable(settings: Settings) -> None:
         )
 
 
-def _writer_lock(folder: Path) -> FileLock:
+def _writer_lock(folder: Path, patience_seconds: float) -> FileLock:
     # Beside the table, not in it: a new, still empty table folder is no Delta table.
     path = folder.with_name(f".{folder.name}.writer.lock")
     try:
@@ -69,6 +70,7 @@ def _writer_lock(folder: Path) -> FileLock:
                 f"another process (pid {pid or 'unknown'}) is writing {folder}; wait for it, or "
                 "stop it, then run again"
             ),
+            patience_seconds=patience_seconds,
         )
     except OSError as error:
         raise LakehouseError(

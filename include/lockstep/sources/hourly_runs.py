@@ -5,19 +5,24 @@ the database counted there at its cut; a repair is one that says which of those 
 at a cut of its own. Other commits (maintenance, somebody's hand) are passed over. Never reads rows.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from deltalake import DeltaTable
 
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.contracts import Window
+from lockstep.contracts import HOUR, ORDERS_ENRICHED_BATCH_PARTITIONS, Window
 from lockstep.errors import WindowError, WindowNotWrittenError
 
 _Told = TypeVar("_Told", RunCommit, RepairCommit)
 _RECENT_COMMITS = 100
 """Looked at before the whole history: the run under check is nearly always the last commit."""
+
+_KEEPS_ROWS = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "ADD COLUMN"}
+"""Operations of maintenance. What any other commit of no run has changed, nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,64 @@ def written_by(table: DeltaTable, window: Window) -> WrittenWindow:
         f"no run replaced exactly the window {window} in the history of {table.table_uri} (kept "
         "for 30 days): `lockstep batch run` writes it"
     )
+
+
+def newest_run(table: DeltaTable) -> RunCommit | None:
+    """The run that wrote last; None when the history has none."""
+    for limit in (_RECENT_COMMITS, None):
+        for commit in table.history(limit):
+            if (run := _told_in(commit, RunCommit)) is not None:
+                return run
+    return None
+
+
+def windows_since(table: DeltaTable, version: int | None) -> list[Window]:
+    """The windows that commits after this version wrote to, joined where they touch, in order.
+
+    All windows that the table has when the commits do not tell: None is given, their history is no
+    longer kept, one changed rows and was neither run nor repair, or the version is not this table's.
+    """
+    commits_after = -1 if version is None else table.version() - version
+    if commits_after == 0:
+        return []
+    commits = table.history(commits_after) if commits_after > 0 else []
+    told = [_window_of(commit) for commit in commits if commit.get("operation") not in _KEEPS_ROWS]
+    if commits_after < 0 or len(commits) < commits_after or None in told:
+        return _all_windows(table)
+    return joined(told)
+
+
+def joined(windows: Iterable[Window]) -> list[Window]:
+    """The same instants in the fewest windows, in order."""
+    found: list[Window] = []
+    for window in sorted(windows, key=lambda one: one.start):
+        if found and window.start <= found[-1].end:
+            found[-1] = Window(found[-1].start, max(found[-1].end, window.end))
+        else:
+            found.append(window)
+    return found
+
+
+def _all_windows(table: DeltaTable) -> list[Window]:
+    """Those of the runs, hours that one found empty among them; and of each other hour with rows.
+
+    An hour with rows that no run of the kept history touches is taken to be whole.
+    """
+    told = (_told_in(commit, RunCommit) for commit in table.history())
+    runs = joined(run.window for run in told if run is not None)
+    date, hour = ORDERS_ENRICHED_BATCH_PARTITIONS
+    starts = [
+        datetime.fromisoformat(one[date]).replace(hour=int(one[hour]), tzinfo=UTC)
+        for one in table.partitions()
+    ]
+    hours = [Window(start, start + HOUR) for start in starts]
+    others = [one for one in hours if not any(_overlap(one, run) for run in runs)]
+    return joined([*runs, *others])
+
+
+def _window_of(commit: dict) -> Window | None:
+    told = _told_in(commit, RunCommit) or _told_in(commit, RepairCommit)
+    return None if told is None else told.window
 
 
 def _told_in(commit: dict, kind: type[_Told]) -> _Told | None:

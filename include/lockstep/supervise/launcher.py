@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import psutil
 
-from lockstep.contracts import HISTORY, StreamMode
+from lockstep.contracts import HISTORY, PUBLISHER, StreamMode
 from lockstep.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.stack import process
@@ -30,6 +30,8 @@ from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
 from lockstep.supervise.observation import running_modes
 
 DRIVER = PROJECT_DIR / "jobs" / "enrich_orders_stream.py"
+PUBLISHING = PROJECT_DIR / "jobs" / "publish_orders.py"
+"""The publisher is kept running as the streams are, by a name beside their modes."""
 START_SECONDS_MAX = 300.0
 """One driver with all modes takes half a minute on two cores; under heavy load, minutes."""
 STOP_SECONDS_MAX = 120.0
@@ -90,11 +92,11 @@ def stop(settings: Settings, modes: Sequence[str], reason: str) -> list[Stopped]
 
 
 def stop_all(settings: Settings, reason: str) -> list[Stopped]:
-    """Stop every stream that runs, as `stop` does, and wait until the drivers have ended, too.
+    """Stop all streams and the publisher, as `stop` does, and wait until their processes end, too.
 
     For what is about to take away all that a driver needs.
     """
-    pids = {lease.holder(settings, mode) for mode in (*StreamMode, HISTORY)} - {None}
+    pids = {lease.holder(settings, mode) for mode in (*StreamMode, HISTORY, PUBLISHER)} - {None}
     drivers = [_record_of(pid) for pid in pids]
     stopped = stop(settings, running_modes(settings), reason)
     for driver in drivers:
@@ -113,9 +115,12 @@ def end_of_log(settings: Settings, mode: str) -> str:
 
 
 def _launch(settings: Settings, modes: Sequence[str], log: Path) -> Launch:
-    options = [option for mode in modes for option in ("--mode", mode)]
+    command = [sys.executable, str(DRIVER)]
+    command += [option for mode in modes for option in ("--mode", mode)]
+    if PUBLISHER in modes:  # always alone
+        command = [sys.executable, str(PUBLISHING)]
     return Launch(
-        command=[sys.executable, str(DRIVER), *options],
+        command=command,
         log=log,
         environment=_environment(settings),
         working_folder=mode_folder(settings, modes[0]),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lockstep.contracts import HISTORY, StreamMode
+from lockstep.contracts import HISTORY, PUBLISHER, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import Desired, read_desired
@@ -35,11 +35,11 @@ def observe(settings: Settings, mode: str, limits: Limits = LIMITS) -> Observati
 
 
 def observe_started(settings: Settings) -> list[Observation]:
-    """Every mode, and the history query, that was ever started. Raises as `observe` does."""
-    seen = [observe(settings, mode) for mode in (*StreamMode, HISTORY)]
+    """All modes, history query and publisher that were ever started. Raises as `observe` does."""
+    seen = [observe(settings, mode) for mode in (*StreamMode, HISTORY, PUBLISHER)]
     return [one for one in seen if one.desired is not None or one.holder is not None]
 
 
 def running_modes(settings: Settings) -> list[str]:
-    """The modes whose lease somebody holds."""
-    return [mode for mode in StreamMode if lease.holder(settings, mode) is not None]
+    """The modes, and the publisher, whose lease somebody holds."""
+    return [mode for mode in (*StreamMode, PUBLISHER) if lease.holder(settings, mode) is not None]

@@ -1,0 +1,42 @@
+"""The tasks around a person's approval of a cutover: what is asked for, and what is then done."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from lockstep.errors import LockstepError
+from lockstep.settings import Settings
+
+
+def hours_asked_for() -> int:
+    """Verified hours that a switch asks for when nobody says otherwise."""
+    return Settings.load().cutover_hours
+
+
+def question(feed: str, hours: int) -> str:
+    """What a person decides about, as Markdown. Fails, without retries, when it is refused."""
+    from lockstep.publish import switch, words
+
+    try:
+        return words.of_plan(switch.plan(Settings.load(), feed, hours, datetime.now(UTC)))
+    except LockstepError as error:
+        raise AirflowFailException(str(error)) from None
+
+
+def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:
+    """Switch after the approval, on the same conditions; gives the ledger's line in words.
+
+    Fails when it is refused by now. A retry helps where the last hour is being compared just now.
+    """
+    from lockstep.publish import switch, words
+
+    user = approval["responded_by_user"]
+    try:
+        line = switch.switch(
+            Settings.load(), feed, hours, f"{user['name']} in Airflow", datetime.now(UTC)
+        )
+    except LockstepError as error:
+        raise AirflowException(str(error)) from None
+    return words.of_cutover(line)

@@ -1,0 +1,87 @@
+"""What a stream must have shown before it feeds consumers; refusals say what is missing."""
+
+import time
+from datetime import datetime, timedelta
+
+from lockstep.contracts import HOUR, StreamMode, Verdict, change_log_table, last_due_window
+from lockstep.errors import CutoverRefusedError
+from lockstep.ledger import book
+from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, verified
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import reached_of
+from lockstep.sources.delta import open_table
+from lockstep.supervise.health import Health
+from lockstep.supervise.observation import observe
+
+FRONTIER_SECONDS_MAX = 30.0
+"""A stream that runs passes where another one has been, or a cut, within a second or two."""
+POLL_SECONDS = 0.1
+
+
+def require_verified(settings: Settings, mode: StreamMode, hours: int, as_of: datetime) -> Verified:
+    """Through the last window that is due, for so many hours without a gap; gives since when.
+
+    Raises CutoverRefusedError, naming the first window that is in the way.
+    """
+    lines = [line for line in book.judged(settings) if line.mode is mode]
+    reach, due = verified(lines), last_due_window(as_of)
+    if reach is None:
+        raise CutoverRefusedError(
+            mode, f"no window of {mode} has passed a comparison with the batch yet"
+        )
+    if reach.through < due.end:
+        raise CutoverRefusedError(
+            mode,
+            f"{mode} is verified through {reach.through.isoformat()} only, not through the last "
+            f"window that is due, {due}: {_in_the_way(lines, reach.through)}",
+        )
+    if reach.through - reach.since < timedelta(hours=hours):
+        have = (reach.through - reach.since) / HOUR
+        raise CutoverRefusedError(
+            mode,
+            f"{mode} is verified without a gap since {reach.since.isoformat()}, {have:g} of the "
+            f"{hours} hours asked for",
+        )
+    return reach
+
+
+def require_running(settings: Settings, mode: StreamMode) -> None:
+    """Raises CutoverRefusedError when the stream stands still, or is not well."""
+    finding = observe(settings, mode).finding
+    if finding.health is not Health.OK:
+        raise CutoverRefusedError(
+            mode, f"the stream is {finding.health} ({finding.why}), and would publish nothing new"
+        )
+
+
+def require_past(settings: Settings, mode: StreamMode, lsn: int, what: str) -> int:
+    """Wait a moment until the stream has passed this LSN; gives its frontier.
+
+    Raises CutoverRefusedError when it does not get there.
+    """
+    uri = settings.table_uri(change_log_table(mode))
+    deadline = time.monotonic() + FRONTIER_SECONDS_MAX
+    while True:
+        frontier = reached_of(open_table(uri)).frontier
+        if frontier is not None and frontier >= lsn:
+            return frontier
+        if time.monotonic() > deadline:
+            raise CutoverRefusedError(
+                mode, f"the stream has reached LSN {frontier}, not yet {what} at {lsn}"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _in_the_way(lines: list[Judged], through: datetime) -> str:
+    """The window that ends what is verified, and what to do about it."""
+    windows = [line for line in newest_of_each_window(lines) if line.end > through]
+    if windows and windows[0].start <= through and windows[0].verdict is not Verdict.PASS:
+        start, end = (at.isoformat() for at in (windows[0].start, windows[0].end))
+        return (
+            f"[{start}, {end}) came out as {windows[0].verdict}; find out why, and compare it "
+            f"again with `lockstep parity check --start {start} --end {end}`"
+        )
+    return (
+        f"the window from {through.isoformat()} on was not compared yet; the DAG of the hourly "
+        "comparison does that, or `lockstep parity check`"
+    )

@@ -1,0 +1,93 @@
+"""One step of publishing: what the feed has and the published table has not, in one commit.
+
+A step begins with what the table says of itself, so that it may be killed anywhere: nothing has
+happened, or all of it, and the next step goes on from there.
+"""
+
+from dataclasses import dataclass
+
+from deltalake import DeltaTable
+
+from lockstep.contracts import (
+    BATCH,
+    ORDERS_ENRICHED,
+    ORDERS_ENRICHED_BATCH,
+    StreamMode,
+    change_log_table,
+)
+from lockstep.publish.from_hourly import publish_windows
+from lockstep.publish.from_stream import publish_changes
+from lockstep.publish.table import Fed, Mark, fed_of, open_or_create
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import reached_of
+from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.delta import open_table
+from lockstep.sources.hourly_runs import windows_since
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step came to.
+
+    reached: how far the feed is published now, None for nothing. has_published: whether the step
+    made a commit. is_all: whether the table now has all that its feed had. switched_in: the version
+    that switched to the feed.
+    """
+
+    feed: str
+    reached: int | None
+    has_published: bool
+    is_all: bool
+    switched_in: int | None
+
+
+def step(settings: Settings, patience_seconds: float = 0.0) -> Step:
+    """Publish what is new, in one commit at the most; of much from a stream, a share.
+
+    Raises WriterBusyError when another process still writes the table after the patience, and
+    LakehouseError when a table cannot be read or written.
+    """
+    with sole_writer(settings, ORDERS_ENRICHED, patience_seconds):
+        return publish_new(settings, open_or_create(settings))
+
+
+def publish_new(settings: Settings, published: DeltaTable) -> Step:
+    """The step itself, for one who has the writer's lock."""
+    fed = fed_of(published)
+    from_feed = _from_hourly if fed.feed == BATCH else _from_stream
+    reached, is_all = from_feed(settings, published, fed)
+    return Step(
+        feed=fed.feed,
+        reached=fed.reached if reached is None else reached,
+        has_published=reached is not None,
+        is_all=is_all,
+        switched_in=fed.switched_in,
+    )
+
+
+def open_hourly(settings: Settings) -> DeltaTable | None:
+    """The hourly table; None before the first run."""
+    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
+    return open_table(uri) if DeltaTable.is_deltatable(uri) else None
+
+
+Reached = tuple[int | None, bool]
+"""How far the step has come, None without a commit; and whether that is all there was."""
+
+
+def _from_hourly(settings: Settings, published: DeltaTable, fed: Fed) -> Reached:
+    hourly = open_hourly(settings)
+    if hourly is None or hourly.version() == fed.reached:
+        return None, True
+    mark = Mark(BATCH, hourly.version())
+    publish_windows(published, hourly, windows_since(hourly, fed.reached), mark)
+    return mark.reached, True
+
+
+def _from_stream(settings: Settings, published: DeltaTable, fed: Fed) -> Reached:
+    log = open_table(settings.table_uri(change_log_table(StreamMode(fed.feed))))
+    frontier = reached_of(log).frontier
+    if frontier is None or frontier <= fed.reached:
+        return None, True
+    reached = publish_changes(published, log, fed.feed, fed.reached, frontier)
+    return reached, reached in (None, frontier)

@@ -1,0 +1,151 @@
+"""Switches what feeds the published table, in one commit, after a person has approved it.
+
+To a stream, at its frontier: every order that the stream knows becomes what the stream has, gone
+where it was cancelled; orders of before its time stay as the batch gave them. To the batch: every
+window that the hourly table has becomes what that has; orders of windows that no hourly run has
+written yet stay as the stream gave them, until one does. So nothing is lost or doubled.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from deltalake import DeltaTable
+
+from lockstep.contracts import BATCH, ORDERS_ENRICHED, StreamMode, change_log_table
+from lockstep.errors import CutoverRefusedError
+from lockstep.ledger import cutovers
+from lockstep.ledger.cutovers import Cutover
+from lockstep.ledger.entries import Verified
+from lockstep.publish import conditions
+from lockstep.publish.from_hourly import publish_windows
+from lockstep.publish.from_stream import publish_all
+from lockstep.publish.step import open_hourly, publish_new
+from lockstep.publish.table import CUTOVER_METADATA, Fed, Mark, exists, fed_of, open_or_create
+from lockstep.settings import Settings
+from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.delta import open_table
+from lockstep.sources.hourly_runs import newest_run, windows_since
+
+WRITER_SECONDS_MAX = 60.0
+"""For the publisher's step under way."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A switch that may be made; `verified` is the stream's, None for the batch."""
+
+    from_feed: str
+    to_feed: str
+    rows: int
+    verified: Verified | None
+
+
+def plan(settings: Settings, feed: str, hours: int, as_of: datetime) -> Plan:
+    """What a switch to the feed would begin with. Changes nothing.
+
+    Raises CutoverRefusedError when it would be refused: the published table is fed by it already,
+    or the stream is not verified through the last due window for so many hours, or does not run,
+    or has not passed the last cut. A switch to the batch is never refused otherwise.
+    """
+    table = open_or_create(settings) if exists(settings) else None
+    fed = fed_of(table) if table else Fed(BATCH, None, None)
+    reach = _required(settings, fed, feed, hours, as_of)
+    if feed != BATCH:
+        _frontier(settings, StreamMode(feed), fed, open_hourly(settings))
+    return Plan(fed.feed, feed, table.count() if table else 0, reach)
+
+
+def switch(settings: Settings, feed: str, hours: int, approved_by: str, as_of: datetime) -> Cutover:
+    """Make this the feed of the published table; returns the ledger's new line.
+
+    Killed at any moment, the table is fed as before or as asked for, whole; the line of a switch
+    that was killed before it was written is written by the publisher, or by the next switch.
+    Raises CutoverRefusedError as `plan` does, WriterBusyError, LakehouseError.
+    """
+    # Step 1: be the only writer.
+    with sole_writer(settings, ORDERS_ENRICHED, WRITER_SECONDS_MAX):
+        table = open_or_create(settings)
+        settle(settings, table)
+        # Step 2: refuse what is not proved.
+        fed = fed_of(table)
+        reach = _required(settings, fed, feed, hours, as_of)
+        # Step 3: one commit, which says that it is the switch.
+        told = {
+            "switched_at": datetime.now(UTC).isoformat(),
+            "from_feed": fed.feed,
+            "approved_by": approved_by,
+            "verified_since": reach and reach.since.isoformat(),
+            "verified_through": reach and reach.through.isoformat(),
+        }
+        if feed == BATCH:
+            _to_batch(settings, table, fed, told)
+        else:
+            _to_stream(settings, table, StreamMode(feed), told)
+        # Step 4: the ledger's line, from what the commit says.
+        settle(settings, table)
+    return cutovers.lines(settings)[-1]
+
+
+def settle(settings: Settings, table: DeltaTable) -> None:
+    """Write the ledger's line of the last switch if a kill has kept it from being written.
+
+    The caller has the table's writer lock. Done before the table's log is shortened.
+    """
+    switched_in = fed_of(table).switched_in
+    lines = cutovers.lines(settings)
+    if switched_in is None or (lines and lines[-1].published_version >= switched_in):
+        return
+    commits = table.history(table.version() - switched_in + 1)
+    told = json.loads(commits[-1][CUTOVER_METADATA])
+    times = ("switched_at", "verified_since", "verified_through")
+    told |= {name: told[name] and datetime.fromisoformat(told[name]) for name in times}
+    before, after = (
+        DeltaTable(table.table_uri, version=version).count()
+        for version in (switched_in - 1, switched_in)
+    )
+    line = Cutover(published_version=switched_in, rows_before=before, rows_after=after, **told)
+    cutovers.append(settings, line)
+
+
+def _required(
+    settings: Settings, fed: Fed, feed: str, hours: int, as_of: datetime
+) -> Verified | None:
+    if feed == fed.feed:
+        raise CutoverRefusedError(feed, f"it is fed by {feed} already")
+    if feed == BATCH:
+        return None
+    reach = conditions.require_verified(settings, StreamMode(feed), hours, as_of)
+    conditions.require_running(settings, StreamMode(feed))
+    return reach
+
+
+def _to_stream(settings: Settings, table: DeltaTable, mode: StreamMode, told: dict) -> None:
+    """What the batch still has to publish comes first: the stream may not know those orders."""
+    if fed_of(table).feed == BATCH:
+        publish_new(settings, table)
+    fed, hourly = fed_of(table), open_hourly(settings)
+    frontier = _frontier(settings, mode, fed, hourly)
+    log = open_table(settings.table_uri(change_log_table(mode)))
+    hourly_version = fed.reached if fed.feed == BATCH else None
+    told |= {"to_feed": mode, "lsn": frontier, "hourly_version": hourly_version}
+    publish_all(table, log, Mark(mode, frontier, told))
+
+
+def _to_batch(settings: Settings, table: DeltaTable, fed: Fed, told: dict) -> None:
+    hourly = open_hourly(settings)
+    version = -1 if hourly is None else hourly.version()
+    windows = windows_since(hourly, None) if hourly else []
+    told |= {"to_feed": BATCH, "lsn": fed.reached, "hourly_version": version}
+    publish_windows(table, hourly, windows, Mark(BATCH, version, told))
+
+
+def _frontier(settings: Settings, mode: StreamMode, fed: Fed, hourly: DeltaTable | None) -> int:
+    """The stream's, beyond all that consumers have seen."""
+    run = newest_run(hourly) if hourly else None
+    frontier = conditions.require_past(
+        settings, mode, run.cut.marker_lsn if run else 0, "the last hourly run's cut"
+    )
+    if fed.feed == BATCH:
+        return frontier
+    return conditions.require_past(settings, mode, fed.reached, f"what {fed.feed} has published")

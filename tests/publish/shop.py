@@ -1,0 +1,228 @@
+"""A small shop with an hourly table and change logs, real Delta tables made without Spark.
+
+Beside the tables everything is kept in plain dictionaries, which is what the tests compare with.
+"""
+
+import random
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from lockstep.cdc.cuts import Cut
+from lockstep.cdc.run_commits import RunCommit
+from lockstep.contracts import (
+    CHANGE_LOG_COLUMNS,
+    CHANGE_LOG_PARTITION,
+    HOUR,
+    ORDERS_ENRICHED,
+    ORDERS_ENRICHED_BATCH,
+    ORDERS_ENRICHED_BATCH_COLUMNS,
+    ORDERS_ENRICHED_BATCH_PARTITIONS,
+    ReadMode,
+    StreamMode,
+    Window,
+    change_log_table,
+)
+from lockstep.publish.from_hourly import whole_hours
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import AppendLog, arrow_schema
+from lockstep.sinks.delta_window import inside
+
+DAY = datetime(2026, 3, 1, 22, tzinfo=UTC)
+"""Hour 0: the hours of a history lie on two days."""
+LOG_SCHEMA = arrow_schema(CHANGE_LOG_COLUMNS)
+HOURLY_SCHEMA = arrow_schema(
+    {name: kind for name, kind in ORDERS_ENRICHED_BATCH_COLUMNS.items() if name != "origin"}
+)
+ENRICHED = ("order_id", "order_time", "client_name", "table_name", "pizzas")
+
+
+def hour(number: int) -> Window:
+    return Window(DAY + number * HOUR, DAY + (number + 1) * HOUR)
+
+
+class Shop:
+    """The database, what the hourly runs and the streams made of it, and their clock."""
+
+    def __init__(self, settings: Settings, seed: int = 0) -> None:
+        self.settings = settings
+        self.random = random.Random(seed)
+        self.lsn = 1000
+        self.now: dict[int, dict] = {}
+        self.hourly: dict[int, tuple[dict, int]] = {}
+        self.windows: list[Window] = []
+        self.logs = {mode: [] for mode in StreamMode}
+        self._unwritten: dict[StreamMode, list[dict]] = {mode: [] for mode in StreamMode}
+        self._ids = 0
+
+    # --- The database -----------------------------------------------------------------------
+
+    def order(self, in_hour: int) -> int:
+        """A new order of this hour."""
+        self._ids += 1
+        time = hour(in_hour).start + timedelta(seconds=self.random.randrange(3600))
+        self.now[self._ids] = self._row(self._ids, time)
+        self._committed(self._ids, "c")
+        return self._ids
+
+    def change(self, order_id: int) -> None:
+        self.now[order_id] = self._row(order_id, self.now[order_id]["order_time"])
+        self._committed(order_id, "u")
+
+    def cancel(self, order_id: int) -> None:
+        del self.now[order_id]
+        self._committed(order_id, "d")
+
+    def _row(self, order_id: int, time: datetime) -> dict:
+        price = Decimal(self.random.randrange(500, 2000)) / 100
+        name = self.random.choice(("Anna", "Béla", None))
+        pizzas = [{"pizza": "Salami", "price": price}] * self.random.randrange(1, 3)
+        return dict(zip(ENRICHED, (order_id, time, name, "Table 1", pizzas), strict=True))
+
+    def _committed(self, order_id: int, op: str) -> None:
+        self.lsn += 10
+        for changes in self._unwritten.values():
+            changes.append(self._change(order_id, op, self.lsn))
+
+    def _change(self, order_id: int, op: str, lsn: int) -> dict:
+        row = self.now.get(order_id, dict.fromkeys(ENRICHED) | {"order_id": order_id})
+        return row | {
+            "op": op,
+            "tx_id": lsn or None,
+            "commit_lsn": lsn,
+            "is_raced": False,
+            **dict.fromkeys(("committed_at", "captured_at", "seen_at", "written_at"), DAY),
+            CHANGE_LOG_PARTITION: DAY.date(),
+        }
+
+    # --- The hourly runs --------------------------------------------------------------------
+
+    def run(self, window: Window) -> None:
+        """An hourly run reads the window now, and replaces it."""
+        self.lsn += 10
+        old = {i: kept for i, kept in self.hourly.items() if not _in(kept[0], window)}
+        new = {i: (row, self.lsn) for i, row in self.now.items() if _in(row, window)}
+        self.hourly = old | new
+        self.windows.append(window)
+        hours = whole_hours(window)
+        touched = [kept for kept in self.hourly.values() if _in(kept[0], hours)]
+        cut = Cut(f"run at {self.lsn}", "700:720:", self.lsn, window.end)
+        self._write_hourly(touched, inside(hours), RunCommit(window, ReadMode.VIEW, 0, cut))
+
+    def correct_by_hand(self, order_id: int) -> None:
+        """Somebody changes a row of the hourly table, which is no run."""
+        row, lsn = self.hourly[order_id]
+        self.hourly[order_id] = (row | {"client_name": "by hand"}, lsn)
+        DeltaTable(self.settings.table_uri(ORDERS_ENRICHED_BATCH)).update(
+            predicate=f"order_id = {order_id}", new_values={"client_name": "by hand"}
+        )
+
+    def _write_hourly(self, kept: Iterable[tuple[dict, int]], where: str, run: RunCommit) -> None:
+        rows = [
+            row
+            | {"order_date": row["order_time"].date(), "order_hour": row["order_time"].hour}
+            | {"run_id": f"run at {lsn}", "cut_snapshot": "700:720:", "cut_lsn": lsn}
+            for row, lsn in kept
+        ]
+        uri = self.settings.table_uri(ORDERS_ENRICHED_BATCH)
+        if not DeltaTable.is_deltatable(uri):
+            partitions = list(ORDERS_ENRICHED_BATCH_PARTITIONS)
+            DeltaTable.create(uri, HOURLY_SCHEMA, partition_by=partitions)
+        write_deltalake(
+            uri,
+            pa.Table.from_pylist(rows, HOURLY_SCHEMA),
+            mode="overwrite",
+            predicate=where,
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": run.as_json()}),
+        )
+
+    # --- The streams ------------------------------------------------------------------------
+
+    def begin_capture(self, mode: StreamMode, *, with_snapshot: bool) -> None:
+        """The stream begins now: with a snapshot of all orders, or knowing none of before."""
+        self._unwritten[mode] = [self._change(i, "c", 0) for i in self.now if with_snapshot]
+        self.stream(mode)
+
+    def stream(self, mode: StreamMode, behind: int = 0) -> int:
+        """The stream writes its log, except for the last `behind` changes; gives its frontier."""
+        unwritten = self._unwritten[mode]
+        count = max(0, len(unwritten) - behind)
+        written, self._unwritten[mode] = unwritten[:count], unwritten[count:]
+        frontier = written[-1]["commit_lsn"] if self._unwritten[mode] and written else self.lsn
+        if self._unwritten[mode] and not written:
+            return -1
+        self.logs[mode] += written
+        uri = self.settings.table_uri(change_log_table(mode))
+        log = AppendLog(uri, CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION, 24)
+        log.append(pa.Table.from_pylist(written, LOG_SCHEMA), frontier, frontier)
+        return frontier
+
+
+def _in(row: dict, window: Window) -> bool:
+    return window.start <= row["order_time"] < window.end
+
+
+class Expected:
+    """What the published table should hold, by the rules alone: order id → row, feed, position."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+        self.feed = "batch"
+        self.rows: dict[int, tuple[dict, str, int]] = {}
+        self._seen_lsn = -1
+
+    def publish(self) -> None:
+        """All that the feed has."""
+        if self.feed == "batch":
+            self.replace(self.shop.windows)
+        else:
+            self._apply(StreamMode(self.feed), self._seen_lsn)
+
+    def replace(self, windows: Iterable[Window]) -> None:
+        for window in windows:
+            self.rows = {i: one for i, one in self.rows.items() if not _in(one[0], window)}
+            for i, (row, lsn) in self.shop.hourly.items():
+                if _in(row, window):
+                    self.rows[i] = (row, "batch", lsn)
+
+    def switch(self, feed: str) -> None:
+        self.feed = feed
+        if feed == "batch":
+            self.replace(self.shop.windows)
+        else:
+            self._apply(StreamMode(feed), -1)
+
+    def _apply(self, mode: StreamMode, after: int) -> None:
+        for change in self.shop.logs[mode]:
+            if change["commit_lsn"] <= after:
+                continue
+            row = {name: change[name] for name in ENRICHED}
+            if change["op"] == "d":
+                self.rows.pop(change["order_id"], None)
+            else:
+                self.rows[change["order_id"]] = (row, str(mode), change["commit_lsn"])
+            self._seen_lsn = change["commit_lsn"]
+
+
+def published(settings: Settings, version: int | None = None) -> dict[int, tuple[dict, str, int]]:
+    """The published table as Expected has it. Fails when an order is there twice."""
+    table = DeltaTable(settings.table_uri(ORDERS_ENRICHED), version=version)
+    rows = table.to_pyarrow_table().to_pylist()
+    found = {}
+    for row in rows:
+        assert row["order_id"] not in found, f"order {row['order_id']} is there twice"
+        assert (row.pop("order_date"), row.pop("order_hour")) == (
+            row["order_time"].date(),
+            row["order_time"].hour,
+        )
+        fed_by, position = row.pop("fed_by"), row.pop("position")
+        found[row["order_id"]] = (row, fed_by, position)
+    return found
+
+
+def version_of(settings: Settings) -> int:
+    """Of the published table; -1 while there is none."""
+    uri = settings.table_uri(ORDERS_ENRICHED)
+    return DeltaTable(uri).version() if DeltaTable.is_deltatable(uri) else -1

@@ -1,0 +1,178 @@
+"""Random histories: every version of the published table is what the rules say, and no other."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from lockstep.contracts import FEEDS, HOUR, StreamMode, Window
+from lockstep.ledger import cutovers
+from lockstep.ledger.entries import Verified
+from lockstep.publish import conditions, from_stream
+from lockstep.publish import switch as cutover
+from lockstep.publish import table as published_table
+from lockstep.publish.step import step
+from lockstep.settings import Settings
+
+from tests.publish.shop import DAY, Expected, Shop, hour, published, version_of
+
+MODES = (StreamMode.OUTBOX, StreamMode.TEMPORAL)
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
+HOURS = 5
+TURNS = 60
+
+
+class KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """An empty lakehouse, in which every stream is verified and runs."""
+    verified = Verified(DAY, DAY + HOURS * HOUR)
+    monkeypatch.setattr(conditions, "require_verified", lambda *_: verified)
+    monkeypatch.setattr(conditions, "require_running", lambda *_: None)
+    return Settings(home=tmp_path / "home", lakehouse=str(tmp_path / "lakehouse"))
+
+
+class History:
+    """The shop, the table, what it should hold, and kills."""
+
+    def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+        self.settings, self.monkeypatch = settings, monkeypatch
+        self.shop = Shop(settings, seed)
+        self.expected = Expected(self.shop)
+        self.random = self.shop.random
+        self.hour = 0
+        self.switches = self.kills = 0
+
+    def turn(self) -> None:
+        """Something happens."""
+        acts = (self._orders, self._orders, self._run, self._streams, self.publish, self.switch)
+        self.random.choice(acts)()
+
+    def rows(self) -> dict[int, dict]:
+        """The orders that consumers see."""
+        return {order_id: row for order_id, (row, *_) in published(self.settings).items()}
+
+    def _orders(self) -> None:
+        for _ in range(self.random.randrange(1, 5)):
+            what = self.random.random()
+            if what < 0.5 or not self.shop.now:
+                self.shop.order(self.random.randrange(self.hour + 1))  # late ones, too
+            elif what < 0.8:
+                self.shop.change(self.random.choice(list(self.shop.now)))
+            else:
+                self.shop.cancel(self.random.choice(list(self.shop.now)))
+
+    def _run(self) -> None:
+        what = self.random.random()
+        if what < 0.1 and self.shop.hourly:
+            self.shop.correct_by_hand(self.random.choice(list(self.shop.hourly)))
+        elif what < 0.6:
+            self.shop.run(hour(self.hour))
+            self.hour = min(self.hour + 1, HOURS)
+        elif what < 0.8:
+            self.shop.run(hour(self.random.randrange(self.hour + 1)))
+        else:
+            start = hour(self.random.randrange(self.hour + 1)).start + timedelta(minutes=20)
+            self.shop.run(Window(start, start + HOUR))
+
+    def _streams(self) -> None:
+        for mode in MODES:
+            self.shop.stream(mode, behind=self.random.randrange(4))
+
+    def publish(self) -> None:
+        """All that the feed has, in as many steps as it takes, some of them killed."""
+        self._perhaps_killed(lambda: step(self.settings))
+        before = version_of(self.settings)
+        while not step(self.settings).is_all:
+            assert version_of(self.settings) <= before + 1
+            published(self.settings)
+            before = version_of(self.settings)
+        self.expected.publish()
+        assert published(self.settings) == self.expected.rows
+        assert not step(self.settings).has_published
+
+    def switch(self, feed: str | None = None) -> None:
+        """To another feed, killed before its commit, or before the ledger's line."""
+        if self.expected.feed == "batch":
+            self.publish()
+        for mode in MODES:
+            self.shop.stream(mode)
+        feed = feed or self.random.choice([one for one in FEEDS if one in ("batch", *MODES)])
+        if feed == self.expected.feed:
+            return
+        before = version_of(self.settings)
+
+        def act() -> None:
+            cutover.switch(self.settings, feed, 1, "the owner", NOW)
+
+        self._perhaps_killed(act)
+        assert version_of(self.settings) == before
+        if self.random.random() < 0.3:
+            cutover.settle(self.settings, published_table.open_or_create(self.settings))
+            with self._killed_in(cutovers, "append"):
+                act()
+        else:
+            act()
+        self.switches += 1
+        assert published(self.settings, before) == self.expected.rows
+        self.expected.switch(feed)
+        assert published(self.settings, before + 1) == self.expected.rows
+
+    def _perhaps_killed(self, act: Callable[[], object]) -> None:
+        before = version_of(self.settings)
+        if self.random.random() < 0.5 or before < 0:
+            return
+        with self._killed_in(published_table, "_properties"):
+            act()
+        assert version_of(self.settings) == before
+
+    def _killed_in(self, module: object, name: str):
+        return _Killed(self, module, name)
+
+
+class _Killed:
+    """The block is killed at this function, if it gets there."""
+
+    def __init__(self, history: History, module: object, name: str) -> None:
+        self.history, self.module, self.name = history, module, name
+
+    def __enter__(self) -> None:
+        def die(*_: object) -> None:
+            raise KilledError
+
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(self.module, self.name, die)
+
+    def __exit__(self, kind: type | None, *_: object) -> bool:
+        self.patch.undo()
+        self.history.kills += kind is KilledError
+        return kind is KilledError
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 11])
+def test_every_version_is_what_its_feed_has(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(from_stream, "CHANGES_MAX", 7)
+    history = History(settings, monkeypatch, seed)
+    history._orders()
+    history.shop.begin_capture(StreamMode.OUTBOX, with_snapshot=False)
+    history.shop.begin_capture(StreamMode.TEMPORAL, with_snapshot=True)
+    for _ in range(TURNS):
+        history.turn()
+    history.switch(StreamMode.TEMPORAL)
+    history.publish()
+    assert history.rows() == history.shop.now  # it knows every order: the database's own answer
+    history.switch("batch")
+    for number in range(HOURS + 1):
+        history.shop.run(hour(number))
+    history.publish()
+    assert history.rows() == history.shop.now
+    assert history.kills
+    cutover.settle(settings, published_table.open_or_create(settings))
+    assert len(cutovers.lines(settings)) == history.switches
+    for version in range(version_of(settings) + 1):
+        published(settings, version)

@@ -1,0 +1,156 @@
+"""The publisher as a process: it follows the feed, survives a kill, and obeys the wish."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from lockstep.cli import app
+from lockstep.contracts import PUBLISHER, StreamMode, change_log_table
+from lockstep.errors import StreamBusyError
+from lockstep.publish import conditions, publisher
+from lockstep.publish import switch as cutover
+from lockstep.publish.publisher import Publisher
+from lockstep.settings import Settings
+from lockstep.supervise import launcher, lease
+from lockstep.supervise.health import Health
+from lockstep.supervise.heartbeat import read_heartbeat
+from lockstep.supervise.observation import observe, observe_started
+from typer.testing import CliRunner
+
+from tests.publish.shop import DAY, Shop, hour, published, version_of
+
+SECONDS_MAX = 60.0
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("LOCKSTEP_HOME", str(home))
+    monkeypatch.setenv("COLUMNS", "200")
+    settings = Settings.load()
+    yield settings
+    if (pid := lease.holder(settings, PUBLISHER)) not in (None, os.getpid()):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def shop(settings: Settings) -> Shop:
+    shop = Shop(settings)
+    for number in range(2):
+        shop.order(number)
+        shop.run(hour(number))
+    shop.stream(StreamMode.OUTBOX)
+    return shop
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def lockstep(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["publish", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def let_outbox_feed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as proved:
+        proved.setattr(conditions, "require_verified", lambda *_: None)
+        proved.setattr(conditions, "require_running", lambda *_: None)
+        cutover.switch(settings, "outbox", 1, "a test", DAY)
+
+
+def test_it_follows_the_feed_through_kill_and_switch(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "the publisher works" in lockstep("start")
+    wait_until(lambda: version_of(settings) > 0)
+    assert set(published(settings)) == {1, 2}
+    assert observe(settings, PUBLISHER).finding.health is Health.OK
+    assert [one.mode for one in observe_started(settings)] == [PUBLISHER]
+    with pytest.raises(StreamBusyError, match="`lockstep publish stop` stops it"):
+        launcher.start(settings, [PUBLISHER], "a test")
+
+    os.kill(lease.holder(settings, PUBLISHER), signal.SIGKILL)
+    wait_until(lambda: lease.holder(settings, PUBLISHER) is None)
+    shop.order(1)
+    shop.run(hour(1))
+    shop.stream(StreamMode.OUTBOX)
+    lockstep("start")
+    wait_until(lambda: set(published(settings)) == {1, 2, 3})
+
+    let_outbox_feed(settings, monkeypatch)
+    shop.cancel(1)
+    shop.stream(StreamMode.OUTBOX)
+    wait_until(lambda: set(published(settings)) == {2, 3})
+    shown = lockstep("status")
+    assert f"fed by outbox, published up to LSN {shop.lsn}" in shown
+    assert "the publisher: ok" in shown
+    assert "batch → outbox" in shown
+
+    [stopped] = launcher.stop_all(settings, "a test")
+    assert (stopped.mode, stopped.killed) == (PUBLISHER, False)
+    assert observe(settings, PUBLISHER).finding.health is Health.STOPPED
+    assert "did not run" in lockstep("stop")
+
+
+def test_what_ends_it_is_in_its_heartbeat(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_outbox_feed(settings, monkeypatch)
+    shutil.rmtree(settings.table_uri(change_log_table(StreamMode.OUTBOX)))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert Publisher(settings).run() == 2
+    found = observe(settings, PUBLISHER)
+    assert found.holder is None
+    assert found.heartbeat.error.name == "LakehouseError"
+
+
+def test_it_keeps_its_table_small_and_every_row(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(publisher, "MAINTAIN_COMMITS", 3)
+    monkeypatch.setattr(publisher, "VACUUM_MAINTENANCES", 1)
+    monkeypatch.setattr(publisher, "POLL_SECONDS", 0.001)
+    let_outbox_feed(settings, monkeypatch)
+    turns = iter(range(8))
+    one = Publisher(settings)
+
+    def is_wished() -> bool:
+        shop.order(1)
+        shop.stream(StreamMode.OUTBOX)
+        return next(turns, None) is not None
+
+    monkeypatch.setattr(one, "_is_wished", is_wished)
+    assert one.run() == 0
+    assert len(published(settings)) == 10
+    log = Path(settings.table_uri("pizzeria/orders_enriched")) / "_delta_log"
+    last = json.loads((log / "_last_checkpoint").read_text())
+    assert last["version"] > 3
+    assert read_heartbeat(settings, PUBLISHER).frontier is not None
+
+
+def test_one_step_by_hand_publishes_all(settings: Settings, shop: Shop) -> None:
+    assert "nothing is published yet" in lockstep("status")
+    assert "of batch" in lockstep("step")
+    assert set(published(settings)) == {1, 2}
+
+
+def test_a_switch_by_hand_asks_first(settings: Settings, shop: Shop, monkeypatch) -> None:
+    let_outbox_feed(settings, monkeypatch)
+    before = version_of(settings)
+    asked = CliRunner().invoke(app, ["publish", "switch", "batch"], input="n\n")
+    assert asked.exit_code == 1
+    assert "is fed by outbox" in asked.stdout
+    assert version_of(settings) == before
+    assert "outbox → batch" in lockstep("switch", "batch", "--yes")
