@@ -4,7 +4,8 @@ Beside the tables everything is kept in plain dictionaries, which is what the te
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -56,6 +57,7 @@ class Shop:
         self.logs = {mode: [] for mode in StreamMode}
         self._unwritten: dict[StreamMode, list[dict]] = {mode: [] for mode in StreamMode}
         self._ids = 0
+        self._lsn_step = 10
 
     # --- The database -----------------------------------------------------------------------
 
@@ -75,6 +77,14 @@ class Shop:
         del self.now[order_id]
         self._committed(order_id, "d")
 
+    @contextmanager
+    def one_transaction(self) -> Iterator[None]:
+        """All changes of the block commit together."""
+        self.lsn += 10
+        self._lsn_step = 0
+        yield
+        self._lsn_step = 10
+
     def _row(self, order_id: int, time: datetime) -> dict:
         price = Decimal(self.random.randrange(500, 2000)) / 100
         name = self.random.choice(("Anna", "Béla", None))
@@ -82,7 +92,7 @@ class Shop:
         return dict(zip(ENRICHED, (order_id, time, name, "Table 1", pizzas), strict=True))
 
     def _committed(self, order_id: int, op: str) -> None:
-        self.lsn += 10
+        self.lsn += self._lsn_step
         for changes in self._unwritten.values():
             changes.append(self._change(order_id, op, self.lsn))
 

@@ -1,0 +1,117 @@
+"""Steps from a change log: how much one brings in, and which files it reads for that."""
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from lockstep.contracts import ORDERS_ENRICHED, StreamMode
+from lockstep.publish import conditions, from_stream
+from lockstep.publish import switch as cutover
+from lockstep.publish.step import step
+from lockstep.publish.table import fed_of, open_or_create
+from lockstep.settings import Settings
+
+from tests.publish.shop import DAY, Shop, hour, published, version_of
+
+OUTBOX = StreamMode.OUTBOX
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home", lakehouse=str(tmp_path / "lakehouse"))
+
+
+@pytest.fixture
+def shop(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """Two hours with two orders each, fed by the outbox; all is published."""
+    monkeypatch.setattr(conditions, "require_verified", lambda *_: None)
+    monkeypatch.setattr(conditions, "require_running", lambda *_: None)
+    shop = Shop(settings)
+    for number in (0, 0, 1, 1):
+        shop.order(number)
+    shop.stream(OUTBOX)
+    cutover.switch(settings, OUTBOX, 1, "a test", DAY)
+    return shop
+
+
+def files_by_hour(settings: Settings) -> dict[str, str]:
+    table = DeltaTable(settings.table_uri(ORDERS_ENRICHED))
+    return {path.split("/")[-2]: path for path in table.file_uris()}
+
+
+@pytest.mark.parametrize("deletes_looked_up", [0, 1000])
+def test_a_cancelled_order_goes_though_its_change_does_not_say_of_which_hour(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch, deletes_looked_up: int
+) -> None:
+    monkeypatch.setattr(from_stream, "DELETES_LOOKED_UP_MAX", deletes_looked_up)
+    before = version_of(settings)
+    shop.cancel(1)
+    shop.change(3)
+    shop.stream(OUTBOX)
+    assert step(settings).is_all
+    assert set(published(settings)) == {2, 3, 4}
+    assert version_of(settings) == before + 1
+
+
+def test_files_of_other_hours_are_left_alone(settings: Settings, shop: Shop) -> None:
+    before = files_by_hour(settings)
+    shop.change(3)
+    shop.stream(OUTBOX)
+    step(settings)
+    after = files_by_hour(settings)
+    assert before.keys() == after.keys()
+    assert [name for name in before if before[name] != after[name]] == [
+        f"order_hour={hour(1).start.hour}"
+    ]
+
+
+def test_an_order_that_came_and_went_moves_the_mark_alone(settings: Settings, shop: Shop) -> None:
+    before = published(settings)
+    shop.cancel(shop.order(1))
+    frontier = shop.stream(OUTBOX)
+    assert step(settings).has_published
+    assert published(settings) == before
+    assert fed_of(open_or_create(settings)).reached == frontier
+    assert not step(settings).has_published
+
+
+def test_a_frontier_that_moves_without_orders_is_no_commit(settings: Settings, shop: Shop) -> None:
+    shop.lsn += 500
+    shop.stream(OUTBOX)
+    before = version_of(settings)
+    found = step(settings)
+    assert (found.has_published, found.is_all) == (False, True)
+    assert version_of(settings) == before
+
+
+def test_much_comes_in_shares_that_end_with_a_transaction(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_stream, "CHANGES_MAX", 3)
+    for _ in range(7):
+        shop.order(1)
+    shop.stream(OUTBOX)
+    counts = []
+    while True:
+        done = step(settings)
+        counts.append(len(published(settings)) - 4)
+        if done.is_all:
+            break
+    assert counts == [3, 6, 7]
+
+
+def test_a_transaction_larger_than_a_share_comes_in_whole(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_stream, "CHANGES_MAX", 3)
+    first = shop.order(1)
+    with shop.one_transaction():
+        for _ in range(5):
+            shop.order(1)
+    last = shop.order(1)
+    shop.stream(OUTBOX)
+    seen = []
+    while not step(settings).is_all:
+        seen.append(len(published(settings)) - 4)
+    assert seen == [1, 6]
+    assert {first, last} <= set(published(settings))
