@@ -88,7 +88,8 @@ def windows_since(table: DeltaTable, version: int | None) -> list[Window]:
     """The windows that commits after this version wrote to, joined where they touch, in order.
 
     All windows that the table has when the commits do not tell: None is given, their history is no
-    longer kept, one changed rows and was neither run nor repair, or the version is not this table's.
+    longer kept, one that changed rows was neither run nor repair, or the version is not of this
+    table.
     """
     commits_after = -1 if version is None else table.version() - version
     if commits_after == 0:
