@@ -79,7 +79,10 @@ def _open_context(folder: Path) -> "gx.data_context.FileDataContext":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import great_expectations as gx
+        from great_expectations.data_context import data_context_variables
 
+    # One of its modules names its logger by its file.
+    logging.getLogger(data_context_variables.__file__).setLevel(logging.WARNING)
     try:
         context = gx.get_context(mode="file", project_root_dir=folder)
         context.enable_analytics(False)

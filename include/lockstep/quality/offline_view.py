@@ -29,5 +29,6 @@ class OfflinePageView(DefaultJinjaPageView):
         html = _MAIN_COLUMN.sub(lambda column: column[0] + SUMMARY_PLACE, html, count=1)
         # GX counts a warning as a failure; which it is, the summary says.
         html = html.replace("</i> Failed", "</i>").replace("</i> Succeeded", "</i>")
+        html = html.replace("Data asset: None<br>", "")  # it looks where no frame has its name
         style = (PAGES / "offline.css").read_text(encoding="utf-8")
         return html.replace("</head>", f"<style>{style}</style></head>", 1)
