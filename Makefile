@@ -9,7 +9,7 @@ FAST := not spark and not services and not e2e
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
 
-demo: setup ## Start here: the stack, orders, their hourly runs by Airflow, results
+demo: setup ## Start here: hourly job and streams side by side, where they differ, and why
 	@$(BIN)/lockstep demo
 
 setup: ## Make .venv, its packages and the JVM parts; again: only what has changed

@@ -13,7 +13,7 @@ from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient
 
 POLL_SECONDS = 1.0
 COMPARISONS_SECONDS_MAX = 1200
-"""Six comparisons, each a session of its own: two and a half minutes, under load many more."""
+"""Four comparisons, each a session of its own: two minutes, under load many more."""
 
 
 def await_verdicts(

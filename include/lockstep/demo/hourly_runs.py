@@ -16,7 +16,7 @@ POLL_SECONDS = 1.0
 DAG_SECONDS_MAX = 90
 """How long Airflow may take to read the DAG's file after it is up."""
 RUNS_SECONDS_MAX = 900
-"""How long the runs may take: three of a minute and a half are slow; under load, minutes each."""
+"""How long the runs may take: two of a minute and a half are slow; under load, minutes each."""
 
 Told = Callable[[str], None]
 

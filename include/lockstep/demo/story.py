@@ -23,8 +23,8 @@ from lockstep.stack.airflow_client import AirflowClient, signed_in
 if TYPE_CHECKING:
     import pandas as pd
 
-HOURS = 3
-ORDERS_PER_HOUR = 200
+HOURS = 2
+ORDERS_PER_HOUR = 300
 SEED = 1
 PRICE_RISE = Decimal("0.50")
 BEFORE_THE_END = timedelta(minutes=2)
