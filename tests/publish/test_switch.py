@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.contracts import ORDERS_ENRICHED, StreamMode, Verdict
+from lockstep.contracts import ORDERS_ENRICHED, StreamMode, Verdict, Window
 from lockstep.errors import CutoverRefusedError, LockstepError, WriterBusyError
 from lockstep.ledger import book, cutovers
 from lockstep.ledger.entries import Comparison
@@ -47,27 +47,27 @@ def shop(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return shop
 
 
+def comparison(window: Window, verdict: Verdict, mode: StreamMode = OUTBOX) -> Comparison:
+    """A line of the ledger."""
+    return Comparison(
+        check_id=f"{window}",
+        window=window,
+        mode=mode,
+        verdict=verdict,
+        stream_frontier=1,
+        orders_compared=1,
+        checked_at=window.end,
+        seconds=0.1,
+        **dict.fromkeys(("reason", "run_id", "cut_snapshot", "definition"), ""),
+        **dict.fromkeys(("cut_lsn", "batch_version", "stream_version"), 1),
+    )
+
+
 def judge(settings: Settings, *verdicts: Verdict | None, mode: StreamMode = OUTBOX) -> None:
     """A line for each hour, from hour 0 on; None for an hour that was not compared."""
     for number, verdict in enumerate(verdicts):
-        if verdict is None:
-            continue
-        window = hour(number)
-        texts = dict.fromkeys(("reason", "run_id", "cut_snapshot", "definition"), "")
-        numbers = dict.fromkeys(("cut_lsn", "batch_version", "stream_version"), 1)
-        line = Comparison(
-            check_id=f"{number}",
-            window=window,
-            mode=mode,
-            verdict=verdict,
-            stream_frontier=1,
-            orders_compared=1,
-            checked_at=window.end,
-            seconds=0.1,
-            **texts,
-            **numbers,
-        )
-        book.append(settings, line, [])
+        if verdict is not None:
+            book.append(settings, comparison(hour(number), verdict, mode), [])
 
 
 def switch(settings: Settings, feed: str, hours: int = 3) -> cutovers.Cutover:
