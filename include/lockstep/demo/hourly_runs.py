@@ -9,7 +9,7 @@ from lockstep.contracts import HOURLY_DAG_ID, ORDERS_ENRICHED_BATCH, Window
 from lockstep.errors import LakehouseError, ServiceError, WindowNotWrittenError
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
-from lockstep.sources.hourly_runs import run_of
+from lockstep.sources.hourly_runs import written_by
 from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient, DagRun
 
 POLL_SECONDS = 1.0
@@ -88,7 +88,7 @@ def has_read(settings: Settings, window: Window, since: datetime) -> bool:
     """Whether an hourly run has read the window since then: its cut is in the table's commit."""
     try:
         table = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
-        return run_of(table, window).cut.taken_at >= since
+        return written_by(table, window).run.cut.taken_at >= since
     except (LakehouseError, WindowNotWrittenError):
         return False
 
