@@ -7,10 +7,10 @@ is by lockstep.airflow_ops.streams.
 from datetime import timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 from lockstep import contracts
 from lockstep.airflow_ops.notify import FailureNotifier
-from lockstep.airflow_ops.streams import RESTARTS_MAX, SuperviseStreamOperator
+from lockstep.airflow_ops.streams import SuperviseStreamOperator, restarts_param
 
 with DAG(
     dag_id=contracts.PUBLISH_DAG_ID,
@@ -22,15 +22,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     is_paused_upon_creation=False,
-    params={
-        "restarts_max": Param(
-            RESTARTS_MAX,
-            type="integer",
-            minimum=0,
-            title="Restarts",
-            description="In a row, before the publisher is given up.",
-        )
-    },
+    params={"restarts_max": restarts_param()},
     tags=["lockstep", contracts.PIPELINE, "publish"],
     default_args={"owner": "lockstep", "retries": 3, "retry_delay": timedelta(seconds=10)},
 ):

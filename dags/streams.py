@@ -7,10 +7,10 @@ a process of its own, jobs/enrich_orders_stream.py.
 from datetime import timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 from lockstep import contracts
 from lockstep.airflow_ops.notify import FailureNotifier
-from lockstep.airflow_ops.streams import RESTARTS_MAX, SuperviseStreamOperator
+from lockstep.airflow_ops.streams import SuperviseStreamOperator, restarts_param
 from lockstep.contracts import StreamMode
 
 DOC = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
@@ -33,16 +33,7 @@ for mode in StreamMode:
         catchup=False,
         max_active_runs=1,  # two would stop and start each other's stream
         is_paused_upon_creation=False,
-        params={
-            "restarts_max": Param(
-                RESTARTS_MAX,
-                type="integer",
-                minimum=0,
-                title="Restarts",
-                description="In a row, before the stream is given up. One that has worked for ten "
-                "minutes starts with a clean sheet.",
-            )
-        },
+        params={"restarts_max": restarts_param()},
         tags=["lockstep", contracts.PIPELINE, "stream"],
         default_args={
             "owner": "lockstep",

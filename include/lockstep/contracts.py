@@ -157,13 +157,7 @@ PUBLISHER = "publisher"
 """The process that keeps the published table up to date with its feed."""
 ORDERS_ENRICHED = f"{PIPELINE}/orders_enriched"
 ORDERS_ENRICHED_COLUMNS = {
-    "order_id": "bigint",
-    "order_time": "timestamp",
-    "client_name": "string",
-    "table_name": "string",
-    "pizzas": "array<struct<pizza:string,price:decimal(10,2)>>",
-    "order_date": "date",
-    "order_hour": "int",
+    **dict(list(ORDERS_ENRICHED_BATCH_COLUMNS.items())[:7]),  # through its partitions
     "fed_by": "string",
     "position": "bigint",
 }

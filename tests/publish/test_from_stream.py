@@ -1,11 +1,9 @@
 """Steps from a change log: how much one brings in, and which files it reads for that."""
 
-from pathlib import Path
-
 import pytest
 from deltalake import DeltaTable
 from lockstep.contracts import ORDERS_ENRICHED, StreamMode
-from lockstep.publish import conditions, from_stream
+from lockstep.publish import from_stream
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
@@ -17,15 +15,8 @@ OUTBOX = StreamMode.OUTBOX
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", lakehouse=str(tmp_path / "lakehouse"))
-
-
-@pytest.fixture
-def shop(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Shop:
+def shop(settings: Settings, proved: None) -> Shop:
     """Two hours with two orders each, fed by the outbox; all is published."""
-    monkeypatch.setattr(conditions, "require_verified", lambda *_: None)
-    monkeypatch.setattr(conditions, "require_running", lambda *_: None)
     shop = Shop(settings)
     for number in (0, 0, 1, 1):
         shop.order(number)

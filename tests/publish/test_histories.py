@@ -2,19 +2,17 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from lockstep.contracts import FEEDS, HOUR, StreamMode, Window
 from lockstep.ledger import cutovers
-from lockstep.ledger.entries import Verified
-from lockstep.publish import conditions, from_stream
+from lockstep.publish import from_stream
 from lockstep.publish import switch as cutover
 from lockstep.publish import table as published_table
 from lockstep.publish.step import step
 from lockstep.settings import Settings
 
-from tests.publish.shop import DAY, Expected, Shop, hour, published, version_of
+from tests.publish.shop import Expected, Shop, hour, published, version_of
 
 MODES = (StreamMode.OUTBOX, StreamMode.TEMPORAL)
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
@@ -26,20 +24,11 @@ class KilledError(BaseException):
     """Stands for the end of the process."""
 
 
-@pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """An empty lakehouse, in which every stream is verified and runs."""
-    verified = Verified(DAY, DAY + HOURS * HOUR)
-    monkeypatch.setattr(conditions, "require_verified", lambda *_: verified)
-    monkeypatch.setattr(conditions, "require_running", lambda *_: None)
-    return Settings(home=tmp_path / "home", lakehouse=str(tmp_path / "lakehouse"))
-
-
 class History:
     """The shop, the table, what it should hold, and kills."""
 
-    def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-        self.settings, self.monkeypatch = settings, monkeypatch
+    def __init__(self, settings: Settings, seed: int) -> None:
+        self.settings = settings
         self.shop = Shop(settings, seed)
         self.expected = Expected(self.shop)
         self.random = self.shop.random
@@ -154,10 +143,10 @@ class _Killed:
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 11])
 def test_every_version_is_what_its_feed_has(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, seed: int
+    settings: Settings, proved: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(from_stream, "CHANGES_MAX", 7)
-    history = History(settings, monkeypatch, seed)
+    history = History(settings, seed)
     history._orders()
     history.shop.begin_capture(StreamMode.OUTBOX, with_snapshot=False)
     history.shop.begin_capture(StreamMode.TEMPORAL, with_snapshot=True)

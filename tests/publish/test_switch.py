@@ -1,7 +1,6 @@
 """A switch of the feed: what refuses it, what it changes, and its line in the ledger."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -21,11 +20,6 @@ from tests.publish.shop import Shop, hour, published, version_of
 OUTBOX = StreamMode.OUTBOX
 AS_OF = hour(2).end + timedelta(minutes=5)
 """The last window that is due is hour 2."""
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", lakehouse=str(tmp_path / "lakehouse"))
 
 
 @pytest.fixture

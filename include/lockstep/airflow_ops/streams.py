@@ -8,7 +8,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lockstep.airflow_ops.stream_health import StreamHealthTrigger, WakeReason
@@ -16,10 +16,22 @@ from lockstep.errors import LockstepError, StreamFailedError
 from lockstep.settings import Settings
 from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, after_failure
 
-__all__ = ["RESTARTS_MAX", "SuperviseStreamOperator"]
+__all__ = ["SuperviseStreamOperator", "restarts_param"]
 
 STATE_SECONDS_MAX = 3.0
 """For Airflow's answer within a kill, which becomes SIGKILL after 5 s."""
+
+
+def restarts_param() -> Param:
+    """A DAG's parameter `restarts_max`, as the form for a run shows it."""
+    return Param(
+        RESTARTS_MAX,
+        type="integer",
+        minimum=0,
+        title="Restarts",
+        description="In a row, before it is given up. One that has worked for ten minutes starts "
+        "with a clean sheet.",
+    )
 
 
 class SuperviseStreamOperator(BaseOperator):

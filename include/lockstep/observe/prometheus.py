@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from lockstep.contracts import HISTORY, StreamMode
+from lockstep.contracts import HISTORY, PUBLISHER, StreamMode
 from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState
@@ -23,7 +23,7 @@ from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import Heartbeat
 from lockstep.supervise.observation import Observation, observe
 
-QUERIES = (*StreamMode, HISTORY)
+QUERIES = (*StreamMode, HISTORY, PUBLISHER)
 TOTAL = "total"
 _QUANTILES = {"0.5": "p50", "0.95": "p95", "0.99": "p99"}
 _NOT_UP = (Health.STOPPED, Health.DEAD, Health.FAILED)
