@@ -29,7 +29,9 @@ from tests.publish.test_switch import comparison
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 
 OUTBOX = StreamMode.OUTBOX
-SECONDS_MAX = 300.0
+SECONDS_MAX = 180.0
+PERSON_SECONDS = 20.0
+"""That a person needs to read the question."""
 AIRFLOW = ["api-server", "scheduler", "dag-processor", "triggerer"]
 
 
@@ -82,10 +84,12 @@ class Airflow:
         return self._http.get(path).raise_for_status().json()["state"]
 
     def question(self, run: str) -> dict:
-        """What is asked, as soon as it is."""
-        path = f"{run}/taskInstances/approve/-1/hitlDetails"
-        wait_until(lambda: self._http.get(path).is_success)
-        return self._http.get(path).json()
+        """What is asked, as soon as the task waits for the answer."""
+        wait_until(lambda: self.state(run, "approve") == "awaiting_input")
+        # Airflow 3.3 fails a task that is answered while the worker that asked is not gone yet:
+        # 5 s on a quiet machine, and no interface tells when.
+        time.sleep(PERSON_SECONDS)
+        return self._http.get(f"{run}/taskInstances/approve/-1/hitlDetails").json()
 
     def answer(self, run: str, option: str) -> None:
         path = f"{run}/taskInstances/approve/-1/hitlDetails"
@@ -102,6 +106,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def test_a_person_lets_the_stream_feed_and_the_publisher_follows(settings: Settings) -> None:
     shop = Shop(settings)
+    shop.lsn = 2**40  # beyond the cuts of the hourly DAG, which runs here as well
     shop.order(0)
     shop.run(hour(0))
     shop.order(0)
