@@ -58,9 +58,11 @@ def stream_at_work(settings: Settings) -> Iterator[None]:
     beating = threading.Thread(target=beat)
     with lease.acquire(settings, OUTBOX):
         beating.start()
-        yield
-        over.set()
-        beating.join()
+        try:
+            yield
+        finally:
+            over.set()
+            beating.join()
 
 
 class Airflow:
