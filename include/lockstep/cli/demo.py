@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lockstep.stack import control
 
 NAME_WIDTH = 24
+TABLE_COLUMNS = 110
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +40,7 @@ def demo() -> None:
     from lockstep.stack import control
 
     console, began = Console(highlight=False), time.monotonic()
+    console.width = max(console.width, TABLE_COLUMNS)
     title = _Titles(console)
 
     title("PostgreSQL, Kafka and change data capture")

@@ -26,10 +26,17 @@ _COLOURS = {"pass": "green", "fail": "red"}
 def hours(
     totals: Sequence[HourTotals], runs: Mapping[datetime, FinishedRun], delays: "pd.DataFrame"
 ) -> Table:
-    """A row for each hour: what it holds, its run, and the range of waiting times."""
+    """A row for each hour: what it holds, its run, and waiting times (of streams: the median)."""
     streams = [name for name in dict.fromkeys(delays.by) if name != HOURLY_RUN]
     table = Table(title=None, pad_edge=True)
-    for name in ("hour (UTC)", "orders", "revenue", "hourly run", "waited", *streams):
+    for name in (
+        "hour (UTC)",
+        "orders",
+        "revenue",
+        "hourly run",
+        "waited",
+        *(f"{s}, median to most" for s in streams),
+    ):
         justify = "left" if name in ("hour (UTC)", "hourly run") else "right"
         table.add_column(name, justify=justify, no_wrap=True)
     for hour in totals:
@@ -37,7 +44,7 @@ def hours(
         of_hour = delays[delays.hour == start].groupby("by").seconds
         waited = of_hour.agg(["min", "median", "max"])
         table.add_row(
-            f"{start:%m-%d %H:%M}",
+            f"{start:%H:%M}",
             f"{hour.orders:,}",
             f"{hour.revenue:,.2f}",
             f"{runs[start].run_type}, {runs[start].seconds:.0f} s",
@@ -79,4 +86,4 @@ def _minutes(waited: "pd.DataFrame", name: str) -> str:
 def _seconds(waited: "pd.DataFrame", name: str) -> str:
     if name not in waited.index:
         return "-"
-    return f"{waited.loc[name, 'median']:.1f} s, at most {waited.loc[name, 'max']:.1f}"
+    return f"{waited.loc[name, 'median']:.1f} s, max {waited.loc[name, 'max']:.1f} s"
