@@ -35,7 +35,7 @@ def hours(
         "revenue",
         "hourly run",
         "waited",
-        *(f"{s}, median to most" for s in streams),
+        *streams,
     ):
         justify = "left" if name in ("hour (UTC)", "hourly run") else "right"
         table.add_column(name, justify=justify, no_wrap=True)
