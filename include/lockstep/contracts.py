@@ -183,6 +183,12 @@ LAKEHOUSE_TABLES = (
 )
 """Every table by name, for a lakehouse whose folders cannot be listed (an object store)."""
 
+
+def sql_name(table: str) -> str:
+    """What a table of the lakehouse is called in SQL."""
+    return table.rsplit("/", 1)[-1]
+
+
 # --- Airflow --------------------------------------------------------------------------------
 HOURLY_DAG_ID = "orders_enriched_hourly"
 HOURLY_ASSET_URI = "lockstep://pizzeria/orders_enriched_batch"

@@ -21,7 +21,7 @@ from lockstep.contracts import (
 )
 from lockstep.errors import StreamBusyError
 from lockstep.ledger import book
-from lockstep.parity.check import check_window
+from lockstep.parity.check import Check, check_window
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.readiness import readiness
 from lockstep.repair.orders import How
@@ -96,12 +96,17 @@ def written(bench: Bench, spark: SparkSession) -> Window:
     return evening(bench.settings, spark, seed)
 
 
+def compared(bench: Bench, window: Window, spark: SparkSession, mode: StreamMode) -> Check:
+    ready = readiness(bench.settings, window, mode)
+    return check_window(lambda: spark, bench.settings, window, mode, ready)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("mode", StreamMode)
 def test_each_mode_agrees_with_the_hourly_run_but_for_what_the_database_explains(
     bench: Bench, written: Window, spark: SparkSession, mode: StreamMode
 ) -> None:
-    check = check_window(lambda: spark, bench.settings, written, mode)
+    check = compared(bench, written, spark, mode)
     expected = expected_counts(bench.settings, written)
     counts = Counter({str(kind): n for kind, n in check.line.counts.items()})
     mismatches = [d for d in check.differences if d.kind is DifferenceClass.VALUE_MISMATCH]
@@ -157,7 +162,7 @@ def test_once_repaired_nothing_has_changed_after_the_cut_in_any_mode(
     assert len(done.order_ids) == len(plan.changed)
     for mode in StreamMode:
         wait_until_past_the_cut(bench.settings, written, mode)
-        line = check_window(lambda: spark, bench.settings, written, mode).line
+        line = compared(bench, written, spark, mode).line
         assert (line.verdict, line.orders_compared) == (Verdict.PASS, done.orders_after), line
         assert DifferenceClass.CHANGED_AFTER_CUT not in line.counts
         assert "were repaired" in line.reason

@@ -145,7 +145,7 @@ def _place_orders(console: Console, settings: Settings, windows: "list[Window]")
 
 def _next_steps(console: Console, settings: Settings, order_id: int) -> None:
     console.print("\n[bold]Where to look next[/]")
-    table = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
+    table = contracts.sql_name(contracts.ORDERS_ENRICHED_BATCH)
     lines = {
         "parity": f"{settings.airflow_url}{contracts.PARITY_URL}/ (Airflow's menu: Parity)",
         "sign in": f"user admin, password: grep AIRFLOW_UI {settings.secrets_path}",

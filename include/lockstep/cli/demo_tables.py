@@ -12,6 +12,7 @@ from lockstep.demo.delay_chart import HOURLY_RUN
 from lockstep.demo.hourly_runs import FinishedRun
 from lockstep.demo.hours import HourTotals
 from lockstep.ledger.entries import Comparison
+from lockstep.ledger.words import coloured
 from lockstep.parity.report import differences
 from lockstep.settings import Settings
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = 2
 """Orders shown of each class."""
-_COLOURS = {"pass": "green", "fail": "red"}
 
 
 def hours(
@@ -64,7 +64,7 @@ def print_verdicts(console: Console, settings: Settings, verdicts: Sequence[Comp
         table.add_row(
             f"{line.window.start:%m-%d %H:%M}",
             line.mode,
-            f"[{_COLOURS.get(line.verdict, 'yellow')}]{line.verdict}[/]",
+            coloured(line.verdict, line.verdict),
             f"{line.orders_compared:,}",
             counts or line.reason or "none",
         )

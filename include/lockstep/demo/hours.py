@@ -18,6 +18,7 @@ from lockstep.contracts import (
     StreamMode,
     Window,
     change_log_table,
+    sql_name,
 )
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.sources.delta import open_table, run_query
@@ -90,7 +91,7 @@ def _delays(rows: Iterable[tuple[datetime, datetime, timedelta]]) -> "pd.DataFra
 
 def _hourly(settings: Settings, name: str, windows: list[Window]) -> list[dict]:
     table = ORDERS_ENRICHED_BATCH
-    return _query(settings, name, {table.rsplit("/", 1)[-1]: table}, windows)
+    return _query(settings, name, {sql_name(table): table}, windows)
 
 
 _CENT = Decimal("0.01")

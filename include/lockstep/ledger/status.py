@@ -7,14 +7,9 @@ from rich.table import Table
 
 from lockstep.contracts import StreamMode
 from lockstep.ledger.entries import Judged, newest_of_each_window, verified
+from lockstep.ledger.words import SIGNS, coloured
 
 NEWEST = 24
-_SIGNS = {
-    "pass": "[green]✓[/]",
-    "fail": "[red]✗[/]",
-    "waiting": "[yellow]…[/]",
-    "not_covered": "[dim]·[/]",
-}
 
 
 def status_table(lines: Sequence[Judged]) -> Table:
@@ -33,7 +28,7 @@ def status_table(lines: Sequence[Judged]) -> Table:
             _time(reach and reach.since),
             _time(reach and reach.through),
             f"{len(windows):,}",
-            "".join(_SIGNS[line.verdict] for line in windows[-NEWEST:]),
+            "".join(coloured(line.verdict, SIGNS[line.verdict]) for line in windows[-NEWEST:]),
         )
     return table
 

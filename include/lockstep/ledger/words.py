@@ -1,9 +1,22 @@
-"""A difference in words: both sides' values, and what explains them. Pure."""
+"""Verdicts and differences for people: signs, both sides' values, what explains them. Pure."""
 
 import json
 
-from lockstep.contracts import DifferenceClass
+from lockstep.contracts import DifferenceClass, Verdict
 from lockstep.ledger.entries import Difference
+
+SIGNS = {
+    Verdict.PASS: "✓",
+    Verdict.FAIL: "✗",
+    Verdict.WAITING: "…",
+    Verdict.NOT_COVERED: "−",  # noqa: RUF001 - a minus sign
+}
+_COLOURS = {Verdict.PASS: "green", Verdict.FAIL: "red"}
+
+
+def coloured(verdict: Verdict, text: str) -> str:
+    """The text in a terminal's colour for the verdict, as rich's markup."""
+    return f"[{_COLOURS.get(verdict, 'yellow')}]{text}[/]"
 
 
 def explanation(one: Difference) -> str:

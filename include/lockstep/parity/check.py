@@ -12,7 +12,7 @@ from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.parity import comparison, evidence
 from lockstep.parity.policy import POLICY_FILE, read_policy
-from lockstep.parity.readiness import readiness
+from lockstep.parity.readiness import Readiness
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,19 +28,22 @@ class Check:
 
 
 def check_window(
-    session: Callable[[], "SparkSession"], settings: Settings, window: Window, mode: StreamMode
+    session: Callable[[], "SparkSession"],
+    settings: Settings,
+    window: Window,
+    mode: StreamMode,
+    ready: Readiness,
 ) -> Check:
     """Compare the window's orders in the hourly table with the mode's, at the run's cut.
 
     Adds a line to the ledger, whatever the verdict, with the differing orders. It reads one version
-    of each table, so that orders may keep coming. Raises as `readiness` does, and LakehouseError
-    when the ledger cannot be written.
+    of each table, so that orders may keep coming. Raises LakehouseError when the ledger cannot be
+    written.
 
-    session: asked for only if there is something to compare.
+    session: asked for only if there is something to compare. ready: of the window and the mode.
     """
     started = time.monotonic()
     policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
-    ready = readiness(settings, window, mode)
     verdict, reason = ready.verdict, ready.reason
     compared = comparison.Compared(0, {}, 0, [])
     if verdict is None:
@@ -80,7 +83,9 @@ def check_window(
         checked_at=datetime.now(UTC),
         seconds=time.monotonic() - started,
     )
+    failing = policy.failing(mode, compared.counts)
     differences = evidence.differences(settings, compared.differing)
+    differences.sort(key=lambda one: one.kind not in failing)  # what fails the window comes first
     book.append(settings, line, differences)
     return Check(line, differences)
 

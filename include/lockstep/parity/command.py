@@ -32,11 +32,11 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
     modes = modes or modes_with_tables(settings)
     if not modes:
         raise LakehouseError("no stream ever ran here: `lockstep stream start all` starts them")
-    for mode in modes:
-        readiness(settings, window, mode)  # what is not there at all is said before Spark starts
+    # What is not there at all is said before Spark starts.
+    ready = {mode: readiness(settings, window, mode) for mode in modes}
     session = cache(lambda: spark_session(settings, f"lockstep parity {window}"))
     try:
-        checks = [check_window(session, settings, window, mode) for mode in modes]
+        checks = [check_window(session, settings, window, mode, ready[mode]) for mode in modes]
     finally:
         if session.cache_info().currsize:
             session().stop()

@@ -22,6 +22,7 @@ from lockstep.contracts import (
     StreamMode,
     Window,
     change_log_table,
+    sql_name,
 )
 from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import Readiness
@@ -159,7 +160,7 @@ def _explained(
     suspects = differing.where(F.col("class") == DifferenceClass.VALUE_MISMATCH)
     suspects.createOrReplaceTempView("suspects")
     history = spark.read.format("delta").load(settings.table_uri(DIMENSION_CHANGES))
-    history.createOrReplaceTempView(DIMENSION_CHANGES.rsplit("/", 1)[-1])
+    history.createOrReplaceTempView(sql_name(DIMENSION_CHANGES))
     drifts = spark.sql(_sql("dimension_drift", parameters))
     drift = F.lit(str(DifferenceClass.DIMENSION_DRIFT))
     kind = F.when(F.col("changes").isNotNull(), drift).otherwise(F.col("class"))

@@ -8,12 +8,11 @@ from rich.table import Table
 
 from lockstep.contracts import DifferenceClass, StreamMode
 from lockstep.ledger.entries import Comparison, Difference
-from lockstep.ledger.words import both_sides, explanation, plain
+from lockstep.ledger.words import both_sides, coloured, explanation, plain
 from lockstep.parity.check import Check
 from lockstep.parity.order_story import Moment, Saying
 
 SHOWN_OF_A_MODE = 10
-_COLOURS = {"pass": "green", "fail": "red", "waiting": "yellow", "not_covered": "yellow"}
 
 
 def summary(lines: Sequence[Comparison]) -> RenderableType:
@@ -25,10 +24,9 @@ def summary(lines: Sequence[Comparison]) -> RenderableType:
     table.add_column("differing orders by class", overflow="fold")
     table.add_column("seconds", justify="right")
     for line in lines:
-        colour = _COLOURS[line.verdict]
         table.add_row(
             line.mode,
-            f"[{colour}]{line.verdict}[/]",
+            coloured(line.verdict, line.verdict),
             f"{line.orders_compared:,}",
             ", ".join(f"{n:,} {kind}" for kind, n in line.counts.items()) or line.reason,
             f"{line.seconds:.1f}",

@@ -10,7 +10,7 @@ from lockstep.errors import LakehouseError, LockstepError
 from lockstep.ledger import book
 from lockstep.ledger.delays import delays_of
 from lockstep.ledger.entries import Comparison, Judged, Verified, verified
-from lockstep.ledger.words import both_sides, explanation
+from lockstep.ledger.words import SIGNS, both_sides, explanation
 from lockstep.parity_pages.delay_chart import delay_chart
 from lockstep.settings import Settings
 from lockstep.supervise.health import Health
@@ -25,12 +25,6 @@ _WORDS = {
     Verdict.FAIL: "differs",
     Verdict.WAITING: "stream behind",
     Verdict.NOT_COVERED: "not covered",
-}
-_SIGNS = {
-    Verdict.PASS: "✓",
-    Verdict.FAIL: "✗",
-    Verdict.WAITING: "…",
-    Verdict.NOT_COVERED: "−",  # noqa: RUF001 - a minus sign
 }
 _HEALTH_CLASSES = {
     Health.OK: "pass",
@@ -151,7 +145,7 @@ def _hours(
         "newest": newest
         and {
             "verdict": newest.verdict,
-            "words": f"{_SIGNS[newest.verdict]} {_WORDS[newest.verdict]}",
+            "words": f"{SIGNS[newest.verdict]} {_WORDS[newest.verdict]}",
             "href": hour_url(newest.window, mode),
         },
         "cells": _cells(mode, lines, starts, hour_url),
@@ -183,7 +177,7 @@ def _cells(
             {
                 "href": hour_url(line.window, mode),
                 "verdict": line.verdict,
-                "sign": _SIGNS[line.verdict],
+                "sign": SIGNS[line.verdict],
                 "title": f"{title}; {counts}" if counts else title,
             }
         )

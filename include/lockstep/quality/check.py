@@ -13,7 +13,7 @@ from lockstep.settings import Settings
 from lockstep.sources import delta
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
 
-_TABLE = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
+_TABLE = contracts.sql_name(contracts.ORDERS_ENRICHED_BATCH)
 COLUMN_SUITE = Suite(f"{_TABLE}_columns", COLUMN_CHECKS, "columns")
 ROW_SUITE = Suite(_TABLE, ROW_CHECKS, "orders")
 

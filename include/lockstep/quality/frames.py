@@ -80,7 +80,7 @@ def rows_frame(table: DeltaTable, window: Window, run_ids: Sequence[str]) -> pa.
         # DataFusion has no bound values here
         "run_ids": "', '".join(id_.replace("'", "''") for id_ in run_ids),
     }
-    name = contracts.ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]
+    name = contracts.sql_name(contracts.ORDERS_ENRICHED_BATCH)
     return _answer(ROWS_SQL, {name: table}, window, values)
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, PIPELINE, Role, Window
+from lockstep.contracts import ORDERS_ENRICHED_BATCH, PIPELINE, Role, Window, sql_name
 from lockstep.errors import LakehouseError, RepairRefusedError
 from lockstep.repair.orders import VALUES, ChangedOrder, how_changed
 from lockstep.settings import PROJECT_DIR, Settings
@@ -122,7 +122,7 @@ def _hourly_rows(table: DeltaTable, window: Window) -> pa.Table:
         window_end=window.end.isoformat(),
     )
     try:
-        return delta.run_query(sql, {ORDERS_ENRICHED_BATCH.rsplit("/", 1)[-1]: table}).read_all()
+        return delta.run_query(sql, {sql_name(ORDERS_ENRICHED_BATCH): table}).read_all()
     except pa.ArrowException as error:
         raise LakehouseError(
             f"the rows of {window} cannot be read from {table.table_uri}: {delta.reason(error)}"

@@ -70,7 +70,7 @@ def table_uris(lakehouse_uri: str) -> dict[str, str]:
     else:
         root = Path(lakehouse_uri)
         paths = sorted(str(folder.relative_to(root)) for folder in _delta_folders(root))
-    last_elements = [path.rsplit("/", 1)[-1] for path in paths]
+    last_elements = [contracts.sql_name(path) for path in paths]
     return {
         (last if last_elements.count(last) == 1 else path.replace("/", "_")): (
             f"{lakehouse_uri.rstrip('/')}/{path}"

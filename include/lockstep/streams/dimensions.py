@@ -30,6 +30,7 @@ from lockstep.contracts import (
     PIZZAS,
     TABLE_ASSIGNMENT,
     TABLES,
+    sql_name,
 )
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema, reached_of
@@ -259,7 +260,7 @@ def _stored_versions(table: DeltaTable, dimension: str, frontier: int | None) ->
         dimension=dimension, frontier=-1 if frontier is None else frontier
     )
     names = _VALUES[dimension]
-    for rows in run_query(query, {DIMENSION_CHANGES.rsplit("/", 1)[-1]: table}):
+    for rows in run_query(query, {sql_name(DIMENSION_CHANGES): table}):
         for row in rows.to_pylist():
             values = None if row["op"] == DELETED else tuple(row[name] for name in names)
             yield Version(dimension, row["id"], row["op"], values, None, row["commit_lsn"], 0)
