@@ -13,19 +13,26 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 900, 300, 64, 28, 8
 TICKS = {0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h"}
 LOWEST, HIGHEST = 0.05, 7200.0
 TIMES = 6
+SHORTEST = timedelta(minutes=1)
+"""The axis covers so much at least."""
 
 
 def delay_chart(delays: Delays, window: Window) -> Markup | str:
-    """Dots by commit time within the window (or what surrounds it) and waiting time, a log scale.
+    """Dots by commit time and waiting time, a log scale; "" when there is nothing to show.
 
-    "" when there is nothing to show.
+    The axis is the window if all was committed in it, otherwise the time of the commits: an order
+    may be written down long after it was taken.
     """
-    every = [*delays.batch, *delays.stream]
-    if not every:
+    commits = [delay.committed_at for delay in (*delays.batch, *delays.stream)]
+    if not commits:
         return ""
-    first = min(window.start, *(delay.committed_at for delay in every))
-    last = max(window.end, *(delay.committed_at for delay in every))
+    first, last = min(commits), max(commits)
+    if window.start <= first and last < window.end:
+        first, last = window.start, window.end
+    last = max(last, first + SHORTEST)
     span = (last - first) / timedelta(seconds=1)
+
+    clock = "%H:%M" if last - first >= TIMES * SHORTEST else "%H:%M:%S"
 
     def across(seconds: float) -> float:
         return LEFT + (WIDTH - LEFT - 8) * seconds / span
@@ -45,7 +52,7 @@ def delay_chart(delays: Delays, window: Window) -> Markup | str:
     )
     times = "".join(
         f'<text x="{across(span * n / TIMES):.1f}" y="{HEIGHT - 8}" text-anchor="middle">'
-        f"{first + (last - first) * n / TIMES:%H:%M}</text>"
+        f"{first + (last - first) * n / TIMES:{clock}}</text>"
         for n in range(1, TIMES)
     )
     return Markup(  # noqa: S704 - numbers and times only

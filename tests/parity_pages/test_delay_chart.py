@@ -1,0 +1,42 @@
+"""The chart of how long orders waited: its axis is where the orders are."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from lockstep.contracts import Window
+from lockstep.ledger.delays import Delay, Delays
+from lockstep.parity_pages.delay_chart import LEFT, WIDTH, delay_chart
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+HOUR = Window(NOON, NOON + timedelta(hours=1))
+
+
+def chart_of(*commits: datetime) -> tuple[list[float], list[str]]:
+    """Where the dots are from left to right, and the times below the axis."""
+    svg = delay_chart(Delays(batch=[], stream=[Delay(at, 0.3) for at in commits]), HOUR)
+    places = [float(x) for x in re.findall(r'cx="([\d.]+)"', svg)]
+    return places, re.findall(r">(\d\d:\d\d(?::\d\d)?)<", svg)
+
+
+def test_orders_of_the_hour_are_shown_within_the_hour() -> None:
+    (place,), times = chart_of(NOON + timedelta(minutes=30))
+    assert abs(place - (LEFT + WIDTH) / 2) < 10
+    assert times == ["12:10", "12:20", "12:30", "12:40", "12:50"]
+
+
+def test_orders_written_down_later_have_the_axis_for_themselves() -> None:
+    late = NOON + timedelta(hours=5)
+    (first, last), times = chart_of(late, late + timedelta(minutes=2))
+    assert first < LEFT + 5
+    assert last > WIDTH - 15
+    assert times[0] == "17:00:20"
+
+
+def test_one_order_alone_is_shown() -> None:
+    places, times = chart_of(NOON + timedelta(hours=5))
+    assert len(places) == 1
+    assert times
+
+
+def test_nothing_to_show_is_no_chart() -> None:
+    assert chart_of() == ([], [])
