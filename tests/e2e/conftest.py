@@ -1,5 +1,6 @@
 """A stack of the streams' own: they are killed, and their checks want a database without a past."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,18 @@ from lockstep.stack.ports import free_ports
 from lockstep.supervise import launcher
 
 from tests.conftest import PORT_SETTINGS, remove_stack
+
+PERSON_SECONDS = 20.0
+"""That a person needs to read a question."""
+
+
+def read_as_a_person() -> None:
+    """Wait before a question of Airflow's is answered.
+
+    Airflow 3.3 fails a task that is answered while the scheduler has not heard yet that the worker
+    which asked has ended: 5 s on a quiet machine, and no interface tells when.
+    """
+    time.sleep(PERSON_SECONDS)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from lockstep.stack.airflow import sign_in
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, write_heartbeat
 
-from tests.e2e.conftest import stack_of_its_own
+from tests.e2e.conftest import read_as_a_person, stack_of_its_own
 from tests.publish.shop import Shop, hour, published
 from tests.publish.test_switch import comparison
 
@@ -30,8 +30,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.services]
 
 OUTBOX = StreamMode.OUTBOX
 SECONDS_MAX = 180.0
-PERSON_SECONDS = 20.0
-"""That a person needs to read the question."""
 AIRFLOW = ["api-server", "scheduler", "dag-processor", "triggerer"]
 
 
@@ -88,9 +86,7 @@ class Airflow:
     def question(self, run: str) -> dict:
         """What is asked, as soon as the task waits for the answer."""
         wait_until(lambda: self.state(run, "approve") == "awaiting_input")
-        # Airflow 3.3 fails a task that is answered while the worker that asked is not gone yet:
-        # 5 s on a quiet machine, and no interface tells when.
-        time.sleep(PERSON_SECONDS)
+        read_as_a_person()
         return self._http.get(f"{run}/taskInstances/approve/-1/hitlDetails").json()
 
     def answer(self, run: str, option: str) -> None:

@@ -15,6 +15,7 @@ from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by
 from lockstep.stack.airflow import sign_in
 
+from tests.e2e.conftest import read_as_a_person
 from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
 from tests.repair.conftest import HOUR, run_hour, whole_rows
 
@@ -39,6 +40,7 @@ class RepairDag:
     def question(self) -> dict[str, Any]:
         """What a person is asked; waits until somebody is."""
         self._until(lambda: self.states().get("approve") == "awaiting_input")
+        read_as_a_person()
         return self._call("GET", f"{self._run}/taskInstances/approve/-1/hitlDetails")
 
     def answer(self, option: str) -> None:
