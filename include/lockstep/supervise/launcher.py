@@ -5,6 +5,7 @@ driver takes itself: of two starts at once one wins, and the other is told.
 """
 
 import os
+import secrets
 import signal
 import sys
 import time
@@ -140,8 +141,7 @@ def _environment(settings: Settings) -> Mapping[str, str]:
 def _point_to_log(settings: Settings, mode: str, log: Path) -> None:
     link = log_of(settings, mode)
     make_private_folder(link.parent)
-    partial = link.with_name(f".{link.name}.{os.getpid()}")
-    partial.unlink(missing_ok=True)
+    partial = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
     partial.symlink_to(log)
     partial.replace(link)
 
