@@ -145,6 +145,11 @@ def test_the_slot_moves_while_only_other_databases_write(
     pytest.fail(f"the slot has not reached {written}")
 
 
+def test_a_start_leaves_no_other_slot_to_be_marked(change_capture: Settings) -> None:
+    url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}/config"
+    assert httpx.get(url, timeout=30).json()[connector.MARK] == "false"
+
+
 def test_the_second_up_does_nothing_to_the_connector(change_capture: Settings) -> None:
     registrations = "lockstep.connect.config"
     before = end_offset(change_capture, registrations)

@@ -51,6 +51,25 @@ def test_after_its_snapshot_the_connector_is_told_once(connect: Connect, offset:
     assert connect.sent == [{"slot.name": "lockstep", connector.MARK: "false"}]
 
 
+def test_a_start_waits_until_the_snapshots_offset_is_kept(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        connect.offset = {"lsn": 2} if len(pauses) == 3 else INITIAL
+
+    connect.config = {**connector.configuration(Settings(), "password"), "name": "pizzeria"}
+    monkeypatch.setattr(connector, "failure", lambda _: None)
+    monkeypatch.setattr(connector, "_wait_until_it_writes", lambda _: None)
+    monkeypatch.setattr(connector, "_comes_to_read_its_slot", lambda _: True)
+    monkeypatch.setattr(connector.time, "sleep", pause)
+    connector.ensure_running(Settings(), "password")
+    assert [sent[connector.MARK] for sent in connect.sent] == ["false"]
+    assert len(pauses) == 3
+
+
 def test_without_a_connector_nothing_is_told(connect: Connect) -> None:
     connect.config = None
     assert not connector.withhold_mark(Settings())

@@ -40,6 +40,7 @@ UNASSIGNED_SECONDS_MAX = 15.0
 """A rebalance takes less. After a crash of Kafka a worker may write its states in the wrong order
 and leave UNASSIGNED as the last of a connector that runs; started again, it writes them anew."""
 SNAPSHOT_SECONDS_MAX = 30.0
+DELIVERED_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.2
 NOT_FOUND, CONFLICT = 404, 409
 MARK = "slot.failover"
@@ -97,9 +98,10 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
         restart_failed(settings)
     _wait_until_running(settings)
     _wait_until_it_writes(settings)
-    if not _comes_to_read_its_slot(settings):
+    if _comes_to_read_its_slot(settings):
+        _withhold_mark_soon(settings)
+    else:
         preflight.check(settings, first=False)
-    withhold_mark(settings)
 
 
 def withhold_mark(settings: Settings) -> bool:
@@ -258,6 +260,16 @@ def _comes_to_read_its_slot(settings: Settings) -> bool:
             return False
         time.sleep(POLL_SECONDS)
     return True
+
+
+def _withhold_mark_soon(settings: Settings) -> None:
+    """Once the snapshot is read: Connect keeps the offset of what it delivered a second later.
+
+    Without it a slot lost right after `lockstep up`, before any driver runs, would go unseen.
+    """
+    deadline = time.monotonic() + DELIVERED_SECONDS_MAX
+    while not withhold_mark(settings) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
 
 
 def _snapshot_is_delivered(settings: Settings) -> bool:
