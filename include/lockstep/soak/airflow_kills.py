@@ -2,7 +2,7 @@
 
 The streams' driver is no part of Airflow: it must be the same process before and after. And what
 comes back must keep the streams running as what was killed did: the last step kills the driver,
-too, and Airflow alone replaces it, by a driver for each stream, which takes two cores minutes.
+too, and Airflow alone replaces it, by one driver for all the streams that died with it.
 """
 
 import random

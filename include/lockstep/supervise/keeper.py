@@ -1,8 +1,12 @@
 """Keeps a wish: makes a stream run, and run again, in whatever state it is found.
 
+Streams that died with the driver they shared come back in one, whoever of their keepers is first: a
+driver is a JVM, and five that start at once on two cores took two and a half minutes.
+
 Each function may be called again at any time, by several at once: none doubles a stream.
 """
 
+from lockstep.contracts import StreamMode
 from lockstep.errors import StreamBusyError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher
@@ -15,17 +19,18 @@ from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, Restart, aft
 def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int = 0) -> bool:
     """Wish that the mode runs, and start it unless it does; returns whether it was started.
 
-    A driver that runs is left alone, whoever started it. Raises StreamFailedError.
+    A driver that runs is left alone, whoever started it; restarts is counted all the same.
+    Raises StreamFailedError.
     """
     seen = observe(settings, mode)
     if seen.holder is not None and not _is_unwished(seen):
-        restarts = seen.desired.restarts if seen.desired else restarts
+        restarts = max(restarts, seen.desired.restarts if seen.desired else 0)
         write_desired(settings, mode, DesiredState.RUNNING, wished_by, restarts)
         return False
     if seen.holder is not None:
         launcher.stop(settings, [mode], seen.desired.reason)  # let it finish stopping
     try:
-        launcher.start(settings, [mode], wished_by, restarts)
+        launcher.start(settings, [mode], wished_by, restarts, beside=_died_with(settings, seen))
     except StreamBusyError:  # someone else started it in the meantime
         return False
     return True
@@ -64,6 +69,22 @@ def worked_seconds(seen: Observation) -> float:
     if seen.finding.health is Health.STALLED:
         until = beat.last_progress_at or beat.driver_started_at
     return (until - beat.driver_started_at).total_seconds()
+
+
+def _died_with(settings: Settings, seen: Observation) -> list[str]:
+    """The other modes of the dead driver that nobody has taken up yet, and that shall still run."""
+    if seen.heartbeat is None:
+        return []
+    driver = (seen.heartbeat.pid, seen.heartbeat.driver_started_at)
+    others = [observe(settings, mode) for mode in StreamMode if mode != seen.mode]
+    return [
+        other.mode
+        for other in others
+        if other.finding.health is Health.DEAD
+        and other.holder is None
+        and other.heartbeat is not None
+        and (other.heartbeat.pid, other.heartbeat.driver_started_at) == driver
+    ]
 
 
 def _is_unwished(seen: Observation) -> bool:

@@ -53,25 +53,31 @@ class Stopped:
 
 
 def start(
-    settings: Settings, modes: Sequence[str], reason: str, restarts: int = 0
+    settings: Settings,
+    modes: Sequence[str],
+    reason: str,
+    restarts: int = 0,
+    beside: Sequence[str] = (),
 ) -> ProcessRecord:
     """Start one driver for these modes and wait until each of them works.
 
+    beside: modes for the same driver, by wishes that there are already; they are not waited for.
     Raises StreamBusyError when a mode is run already, by then or in the meantime; what runs is
     left alone. Raises StreamFailedError, with the driver's error or the end of its log, when a mode
     does not come to work.
     """
-    for mode in modes:
+    hosted = sorted([*modes, *beside])  # of two drivers for the same modes one gets all leases
+    for mode in hosted:
         if (pid := lease.holder(settings, mode)) is not None:
             raise StreamBusyError(mode, pid)
     for mode in modes:
         write_desired(settings, mode, DesiredState.RUNNING, reason, restarts)
-    name = f"stream-{'-'.join(modes)}"
+    name = f"stream-{'-'.join(hosted)}"
     log = bounded_log(settings.home, name)
-    for mode in modes:
+    for mode in hosted:
         _point_to_log(settings, mode, log)
-    record = process.spawn(name, _launch(settings, modes, log))
-    _wait_until_at_work(settings, modes, record)
+    record = process.spawn(name, _launch(settings, hosted, log))
+    _wait_until_at_work(settings, modes, hosted, record)
     return record
 
 
@@ -146,7 +152,10 @@ def _point_to_log(settings: Settings, mode: str, log: Path) -> None:
     partial.replace(link)
 
 
-def _wait_until_at_work(settings: Settings, modes: Sequence[str], record: ProcessRecord) -> None:
+def _wait_until_at_work(
+    settings: Settings, modes: Sequence[str], hosted: Sequence[str], record: ProcessRecord
+) -> None:
+    """For these modes, of all that the driver hosts."""
     started = time.monotonic()
     waiting = list(modes)
     while waiting:
@@ -155,7 +164,7 @@ def _wait_until_at_work(settings: Settings, modes: Sequence[str], record: Proces
         _raise_if_failed(settings, beats)
         waiting = [mode for mode in waiting if not _at_work(beats[mode])]
         if waiting and not alive:
-            _raise_ended(settings, waiting, record)
+            _raise_ended(settings, waiting[0], hosted, record)
         if waiting and time.monotonic() - started > START_SECONDS_MAX:
             process.stop(record, signal.SIGTERM, TERM_SECONDS_MAX)
             why = f"did not come to work within {START_SECONDS_MAX:.0f} s"
@@ -183,13 +192,15 @@ def _raise_if_failed(settings: Settings, beats: Mapping[str, Heartbeat | None]) 
             raise StreamFailedError(mode, "was stopped while it started")
 
 
-def _raise_ended(settings: Settings, modes: Sequence[str], record: ProcessRecord) -> NoReturn:
-    """The driver is gone: because another one has a mode, or for a reason in its log."""
-    for mode in modes:
+def _raise_ended(
+    settings: Settings, waiting: str, hosted: Sequence[str], record: ProcessRecord
+) -> NoReturn:
+    """The driver is gone: because another one has a mode of it, or for a reason in its log."""
+    for mode in hosted:
         if (pid := lease.holder(settings, mode)) not in (None, record.pid):
             raise StreamBusyError(mode, pid)
     why = f"its driver (pid {record.pid}) ended while it started"
-    raise StreamFailedError(modes[0], why, end_of_log(settings, modes[0]))
+    raise StreamFailedError(waiting, why, end_of_log(settings, waiting))
 
 
 def _still_held(settings: Settings, modes: Collection[str], seconds_max: float) -> set[str]:

@@ -1,0 +1,105 @@
+"""What died with the driver it shared comes back in one driver, whoever is the first to act."""
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from lockstep.supervise import keeper, launcher, lease
+from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.health import Health
+from lockstep.supervise.observation import observe
+
+MODES = ("message", "outbox", "temporal")
+DEADLINE_SECONDS = 10
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def health_of(settings, mode: str) -> Health:
+    return observe(settings, mode).finding.health
+
+
+def has_spoken_since(settings, mode: str) -> bool:
+    """Its driver has beaten since the last wish, which is how a dead one is told from a new one."""
+    seen = observe(settings, mode)
+    return seen.heartbeat.beat_at >= seen.desired.changed_at
+
+
+@pytest.fixture
+def killed(settings) -> int:
+    """One driver of all modes, each kept by another one, has been killed; its pid."""
+    record = launcher.start(settings, MODES, "by a test")
+    for mode in MODES:
+        assert not keeper.ensure_running(settings, mode, f"keeper of {mode}")
+        wait_for(lambda mode=mode: has_spoken_since(settings, mode))
+    return kill(settings, record.pid)
+
+
+def kill(settings, pid: int) -> int:
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not any(lease.holder(settings, mode) for mode in MODES))
+    return pid
+
+
+def test_one_restart_brings_back_all_that_died_with_the_driver(settings, killed, starts) -> None:
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    wait_for(lambda: all(health_of(settings, mode) is Health.OK for mode in MODES))
+    assert len(starts()) == 2
+    assert {lease.holder(settings, mode) for mode in MODES} == {starts()[1]}
+
+
+def test_of_all_keepers_at_once_one_starts_a_driver_and_each_counts_its_restart(
+    settings, killed, starts
+) -> None:
+    def restart(mode: str) -> bool:
+        return keeper.restart(settings, mode, f"keeper of {mode}", restarts=1)
+
+    with ThreadPoolExecutor(len(MODES)) as pool:
+        list(pool.map(restart, MODES))
+    wait_for(lambda: all(health_of(settings, mode) is Health.OK for mode in MODES))
+    assert len(starts()) == 2
+    wishes = {mode: read_desired(settings, mode) for mode in MODES}
+    assert {mode: wish.reason for mode, wish in wishes.items()} == {
+        mode: f"keeper of {mode}" for mode in MODES
+    }
+    assert {wish.restarts for wish in wishes.values()} == {1}
+
+
+def test_what_shall_not_run_or_runs_elsewhere_is_left_alone(settings, starts) -> None:
+    record = launcher.start(settings, MODES, "by a test")
+    launcher.stop(settings, ["message"], "enough")
+    launcher.stop(settings, ["temporal"], "to be moved")
+    elsewhere = launcher.start(settings, ["temporal"], "a driver of its own")
+    os.kill(record.pid, signal.SIGKILL)
+    wait_for(lambda: lease.holder(settings, "outbox") is None)
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    assert len(starts()) == 3
+    assert lease.holder(settings, "temporal") == elsewhere.pid
+    assert lease.holder(settings, "message") is None
+    assert read_desired(settings, "message").state is DesiredState.STOPPED
+
+
+def test_a_mode_that_failed_by_itself_is_left_to_its_own_keeper(settings, behave, starts) -> None:
+    record = launcher.start(settings, ["outbox"], "by a test")
+    behave("temporal", "fail")
+    with pytest.raises(launcher.StreamFailedError):
+        launcher.start(settings, ["temporal"], "by a test")
+    kill(settings, record.pid)
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    assert health_of(settings, "outbox") is Health.OK
+    assert health_of(settings, "temporal") is Health.FAILED
+
+
+def test_a_companion_that_cannot_start_is_no_failure_of_the_mode_that_is_kept(
+    settings, killed, behave
+) -> None:
+    behave("temporal", "starting")
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    assert health_of(settings, "outbox") is Health.OK
