@@ -1,19 +1,24 @@
 """The state store's rule: a transaction's records wait for its END; none is left behind."""
 
 import copy
+import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 from lockstep.cdc.records import Begin, Change, End, Record
 from lockstep.cdc.transactions import TransactionTracker
 from lockstep.contracts import ORDERS
 from lockstep.streams import open_transactions
-from lockstep.streams.open_transactions import PASSING, OpenTransactions
+from lockstep.streams.open_transactions import PASSING, OpenTransactions, packed, unpacked
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from tests.cdc.histories import COMMITS, change, delivered, end, placed
+
+RECORDS = pa.schema({"offset": pa.int64(), "value": pa.binary()})
+PACKED = pa.schema({"records": pa.binary()})
 
 
 class Store:
@@ -22,10 +27,20 @@ class Store:
     def __init__(self) -> None:
         self.tester = TwsTester(OpenTransactions())
 
-    def micro_batch(self, records: Iterable[Record]) -> list[int]:
+    def micro_batch(self, records: Sequence[Record]) -> list[int]:
         """The offsets that go on to the driver."""
-        rows = self.tester.test((0,), [_row(record) for record in records])
-        return sorted(row["offset"] for row in rows)
+        offsets = [record.offset for record in records]
+        return [offset for offset, _ in self.passed(offsets, list(map(_value, records)))]
+
+    def passed(
+        self, offsets: list[int], values: list[bytes | None]
+    ) -> list[tuple[int, bytes | None]]:
+        """The records that go on to the driver, in the order of their offsets."""
+        batch = pa.record_batch([offsets, values], schema=RECORDS)
+        rows = [Row(**row) for one in packed([batch]) for row in one.to_pylist()]
+        given = [row.asDict() for row in self.tester.test((0,), rows)]
+        records = unpacked(pa.Table.from_pylist(given, PACKED)).sort_by("offset")
+        return list(zip(*records.to_pydict().values(), strict=True))
 
     def held(self) -> list[int]:
         chunks = self.tester.peekMapState("held", (0,))
@@ -36,14 +51,17 @@ class Store:
         return None if known is None else known[0]
 
 
-def _row(record: Record) -> Row:
-    return Row(
-        offset=record.offset,
-        value=b"",
-        tx=str(record.tx),
-        total_order=record.total_order if isinstance(record, Change) else None,
-        expected=sum(record.counts.values()) if isinstance(record, End) else None,
-    )
+def _value(record: Record) -> bytes:
+    """The event of which the record is the decoded form, as far as the store looks at it."""
+    if isinstance(record, Change):
+        place = {"total_order": record.total_order}
+        event = {"op": "c", "source": {"txId": record.tx}, "transaction": place}
+    elif isinstance(record, End):
+        count = sum(record.counts.values())
+        event = {"status": "END", "id": f"{record.tx}:{record.offset}", "event_count": count}
+    else:
+        event = {"status": "BEGIN", "id": f"{record.tx}:0"}
+    return json.dumps(event).encode()
 
 
 def whole(tx: int = 7, changes: int = 3) -> list[Record]:
@@ -84,6 +102,24 @@ def test_a_transaction_too_large_to_keep_goes_on_as_it_comes(
     assert store.micro_batch(records[3:5]) == [0, 1, 2, 3, 4]
     assert store.micro_batch(records[5:]) == [5, 6, 7]
     assert store.held() == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"{broken",
+        b'{"op": "c", "source": {"txId": "seven"}}',
+        b'{"op": "r", "source": {"txId": 7}, "transaction": null}',
+        b'{"op": "c", "source": {}}',
+    ],
+)
+def test_what_belongs_to_no_transaction_or_cannot_be_read_goes_on_at_once(
+    value: bytes | None,
+) -> None:
+    store = Store()
+    assert store.passed([0], [value]) == [(0, value)]
+    assert store.tester.peekMapState("open", (0,)) == {}
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -55,6 +55,6 @@ def stage_of(mode: str) -> Stage | None:
     """What the mode's records go through in Spark before they come to the driver."""
     if mode != StreamMode.TRANSACTION:
         return None
-    from lockstep.streams.open_transactions import whole_transactions
+    from lockstep.streams.open_transactions import unpacked, whole_transactions
 
-    return whole_transactions
+    return Stage(whole_transactions, unpacked)

@@ -7,16 +7,20 @@ what is under way: the first record of each transaction, every END, and what bel
 transaction. A transaction with more than HELD_RECORDS_MAX records is not kept: the driver counts
 it, and reads it from the topic again.
 
+Spark hands a Python processor its rows one by one, cell by cell, which took longer than all else
+that is done with a record. So a row is an Arrow batch of records, as bytes, in and out.
+
 No timers: with processing-time timers Spark runs empty micro-batches without pause (five a second,
 measured), and with event-time ones it drops what comes late. The driver tells the age.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from lockstep.sources.python_worker import spare_garbage_collection
@@ -28,35 +32,10 @@ PASSING = -1
 _HELD = (
     "records array<struct<offset: bigint, value: binary, total_order: bigint, expected: bigint>>"
 )
-_GOES_ON = Row("offset", "value")
-_ENVELOPE = (
-    "op string, source struct<txId: bigint>, transaction struct<total_order: bigint>, "
-    "status string, id string, event_count bigint"
-)
-"""What of an event says which transaction it is of, and how many changes that has."""
-
-
-def whole_transactions(records: DataFrame) -> DataFrame:
-    """The records (offset, value), each transaction's together.
-
-    Some come twice, and some after others of higher offsets.
-    """
-    event = F.from_json(F.col("value").cast("string"), _ENVELOPE)
-    is_of_snapshot = F.coalesce(event["op"] == "r", F.lit(False))
-    boundary = F.when(event["status"].isNotNull(), F.substring_index(event["id"], ":", 1))
-    keyed = records.select(
-        F.lit(0).alias("partition"),
-        "offset",
-        "value",
-        F.when(~is_of_snapshot, F.coalesce(event["source"]["txId"].cast("string"), boundary)).alias(
-            "tx"
-        ),
-        event["transaction"]["total_order"].alias("total_order"),
-        F.when(event["status"] == "END", event["event_count"]).alias("expected"),
-    )
-    return keyed.groupBy("partition").transformWithState(
-        OpenTransactions(), "offset bigint, value binary", outputMode="Append", timeMode="None"
-    )
+_RECORDS = pa.schema({"offset": pa.int64(), "value": pa.binary()})
+_BELONGS = pa.schema({"tx": pa.string(), "total_order": pa.int64(), "expected": pa.int64()})
+_KEYED = pa.schema({"partition": pa.int32(), "records": pa.binary()})
+_GOES_ON = Row("records")
 
 
 class HeldRecord(NamedTuple):
@@ -66,6 +45,23 @@ class HeldRecord(NamedTuple):
     value: bytes | None
     total_order: int | None
     expected: int | None
+
+
+def whole_transactions(records: DataFrame) -> DataFrame:
+    """The records (offset, value), each transaction's together, in the form that `unpacked` reads.
+
+    Some come twice, and some after others of higher offsets.
+    """
+    keyed = records.select("offset", "value").mapInArrow(packed, "partition int, records binary")
+    return keyed.groupBy("partition").transformWithState(
+        OpenTransactions(), "records binary", outputMode="Append", timeMode="None"
+    )
+
+
+def unpacked(rows: pa.Table) -> pa.Table:
+    """The columns offset and value of the rows of `whole_transactions`."""
+    tables = [_from_bytes(one) for one in rows["records"].to_pylist()]
+    return pa.concat_tables([_RECORDS.empty_table(), *tables])
 
 
 class OpenTransactions(StatefulProcessor):
@@ -89,9 +85,13 @@ class OpenTransactions(StatefulProcessor):
         timerValues: object,  # noqa: N803
     ) -> Iterator[Row]:
         known = {tx: (records, chunks) for (tx,), (records, chunks) in self._open.iterator()}
+        goes_on: list[HeldRecord] = []
         for tx, new in _by_transaction(rows).items():
-            passed = new if tx is None else self._passed(tx, new, *known.get(tx, (0, 0)))
-            yield from (_GOES_ON(record.offset, record.value) for record in passed)
+            goes_on += new if tx is None else self._passed(tx, new, *known.get(tx, (0, 0)))
+        if goes_on:
+            offsets = [record.offset for record in goes_on]
+            values = [record.value for record in goes_on]
+            yield _GOES_ON(_to_bytes(pa.table([offsets, values], schema=_RECORDS)))
 
     def close(self) -> None:
         pass
@@ -125,12 +125,14 @@ class OpenTransactions(StatefulProcessor):
             yield from map(HeldRecord._make, records)
 
 
-def _by_transaction(rows: Iterator[Row]) -> dict[str | None, list[HeldRecord]]:
+def _by_transaction(rows: Iterable[Row]) -> dict[str | None, list[HeldRecord]]:
     """The records of each transaction id, in the order of their offsets."""
     found: dict[str | None, list[HeldRecord]] = {}
     for row in rows:
-        record = HeldRecord(*(row[name] for name in HeldRecord._fields))
-        found.setdefault(row["tx"], []).append(record)
+        table = _from_bytes(row["records"])
+        columns = (column.to_pylist() for column in table.select(HeldRecord._fields))
+        for tx, *record in zip(table["tx"].to_pylist(), *columns, strict=True):
+            found.setdefault(tx, []).append(HeldRecord(*record))
     for records in found.values():
         records.sort(key=attrgetter("offset"))
     return found
@@ -143,3 +145,70 @@ def is_whole(records: Sequence[HeldRecord]) -> bool:
         return False
     numbers = {record.total_order for record in records if record.total_order is not None}
     return len(numbers) >= max(counts)
+
+
+class _Source(msgspec.Struct):
+    tx_id: int | None = msgspec.field(default=None, name="txId")
+
+
+class _Place(msgspec.Struct):
+    total_order: int | None = None
+
+
+class _Event(msgspec.Struct):
+    """What of an event says which transaction it is of, and how many changes that has."""
+
+    op: str | None = None
+    source: _Source | None = None
+    transaction: _Place | None = None
+    status: str | None = None
+    id: str | None = None
+    event_count: int | None = None
+
+
+class _Belongs(NamedTuple):
+    tx: str | None
+    total_order: int | None
+    expected: int | None
+
+
+_NOWHERE = _Belongs(None, None, None)
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+def _belongs(value: bytes | None) -> _Belongs:
+    """To which transaction a record belongs; what cannot be read is for the driver to judge."""
+    if value is None:
+        return _NOWHERE
+    try:
+        event = _EVENT.decode(value)
+    except msgspec.DecodeError:
+        return _NOWHERE
+    if event.status is not None and event.id is not None:
+        ended = event.status == "END"
+        return _Belongs(event.id.partition(":")[0], None, event.event_count if ended else None)
+    if event.op == "r" or event.source is None or event.source.tx_id is None:
+        return _NOWHERE
+    total_order = event.transaction.total_order if event.transaction else None
+    return _Belongs(str(event.source.tx_id), total_order, None)
+
+
+def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch of records (offset, value) as one row, with what each belongs to."""
+    spare_garbage_collection()
+    for batch in batches:
+        belongs = [_belongs(value) for value in batch["value"].to_pylist()]
+        columns = [batch["offset"], batch["value"], *map(list, zip(*belongs, strict=True))]
+        table = pa.table(columns, schema=pa.unify_schemas([_RECORDS, _BELONGS]))
+        yield pa.record_batch([[0], [_to_bytes(table)]], schema=_KEYED)
+
+
+def _to_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_bytes(content: bytes) -> pa.Table:
+    return pa.ipc.open_stream(content).read_all()

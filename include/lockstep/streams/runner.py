@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -50,8 +50,17 @@ RELEASED_TOGETHER_MAX = 20_000
 SHARE_SECONDS = 0.25
 """A micro-batch of one mode takes that much of two cores; five without pauses only queue up."""
 
-Stage = Callable[["DataFrame"], "DataFrame"]
 Records = Sequence[tuple[int, bytes | None]]
+
+
+class Stage(NamedTuple):
+    """What the records (offset, value) go through in Spark before they come to the driver.
+
+    unpacked: makes them offset and value again of what comes out.
+    """
+
+    through: Callable[["DataFrame"], "DataFrame"]
+    unpacked: Callable[[pa.Table], pa.Table]
 
 
 @dataclass
@@ -77,7 +86,7 @@ class Runner:
         skipped: frozenset[int],
         stage: Stage | None = None,
     ) -> None:
-        """stage: what the records go through in Spark before they come to the driver."""
+        """stage: None when the records come to the driver as they are."""
         self.name = name
         self.progress = Progress()
         self.latency = LatencyWindow()
@@ -117,7 +126,7 @@ class Runner:
             records_max=RECORDS_MAX,
         )
         self._query = (
-            (records if self._stage is None else self._stage(records))
+            (records if self._stage is None else self._stage.through(records))
             .writeStream.queryName(self.name)
             .option("checkpointLocation", str(checkpoint_location))
             .trigger(processingTime=f"{round(pause_seconds * 1000)} milliseconds")
@@ -173,7 +182,7 @@ class Runner:
             faults.in_mode(self.name)
             started = time.monotonic()
             try:
-                self._take(records.toArrow().sort_by("offset"))
+                self._take(self._collected(records).sort_by("offset"))
                 self._sink.maintain()
                 faults.reach("before_spark_commit")
             except BaseException as error:
@@ -181,6 +190,10 @@ class Runner:
                 raise
             self.progress.micro_batch_seconds = time.monotonic() - started
             self.progress.last_progress_at = datetime.now(UTC)
+
+    def _collected(self, records: "DataFrame") -> pa.Table:
+        collected = records.toArrow()
+        return collected if self._stage is None else self._stage.unpacked(collected)
 
     def _take(self, records: pa.Table) -> None:
         """Steps 2 to 4 for the records of one micro-batch."""
