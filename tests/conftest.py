@@ -4,6 +4,7 @@ The services are started by the same code as `lockstep up`, once a session and o
 test asks for them, and stopped at its end.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pytest's streams close
 
 PORT_SETTINGS = (
     "postgres_port",
