@@ -15,6 +15,7 @@ from psycopg import sql
 from lockstep.bench.memory import PeakMemory
 from lockstep.bench.stream_stack import REASON, stream_stack
 from lockstep.contracts import ORDERS, Role, StreamMode
+from lockstep.errors import SoakError, StreamFailedError
 from lockstep.settings import Settings
 from lockstep.shop import bulk
 from lockstep.shop.backdate import place_orders_at
@@ -25,10 +26,13 @@ from lockstep.soak.totals import check_totals
 from lockstep.sources.postgres import connect
 from lockstep.stack import control
 from lockstep.supervise import launcher
+from lockstep.supervise.health import Health
+from lockstep.supervise.observation import observe
 
 MODES = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
 """Those that join; the others never look at a dimension."""
 DRAIN_SECONDS_MAX = 3600.0
+LOOK_SECONDS = 10.0
 ORDERS_BESIDE = 20_000
 """Orders that refer to the large dimension."""
 LIVE_ORDERS = 1_000
@@ -105,8 +109,25 @@ def _drained(settings: Settings, mode: StreamMode, expected: Totals) -> Drained:
     with PeakMemory(lambda: resident_bytes(settings)) as peak:
         launcher.start(settings, [str(mode)], REASON)
         began = time.monotonic()
-        wait_until_caught_up(settings, [mode], DRAIN_SECONDS_MAX)
+        _wait_while_it_works(settings, mode)
         seconds = time.monotonic() - began
         launcher.stop_all(settings, REASON)
     findings = check_totals(settings, mode, expected)
     return Drained(mode, seconds, peak.mib, "; ".join(map(str, findings)))
+
+
+def _wait_while_it_works(settings: Settings, mode: StreamMode) -> None:
+    """Raises StreamFailedError at once when the driver has, SoakError when it takes too long."""
+    deadline = time.monotonic() + DRAIN_SECONDS_MAX
+    while True:
+        try:
+            wait_until_caught_up(settings, [mode], LOOK_SECONDS)
+        except SoakError:
+            seen = observe(settings, mode)
+            if seen.finding.health in (Health.FAILED, Health.DEAD):
+                log_end = launcher.end_of_log(settings, mode)
+                raise StreamFailedError(mode, seen.finding.why, log_end) from None
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return

@@ -3,7 +3,7 @@
 Memory is bounded by the slice and by one small entry for each order that the transaction touches.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from lockstep.cdc.records import Change, decode
@@ -17,12 +17,14 @@ from lockstep.streams.fold import Living, OrderChange, OrderFold, event, order_c
 class LargeTransaction:
     """The transaction (whose `changes` are None) and where to find what it says.
 
-    skipped: offsets of records that an operator gave up.
+    skipped: offsets of records that an operator gave up. progressed: called after each slice, for
+    whoever watches a stream that commits nothing for minutes.
     """
 
     settings: Settings
     transaction: Transaction
     skipped: frozenset[int]
+    progressed: Callable[[], None]
 
     def changes(self, wanted: Collection[str]) -> Iterator[list[Change]]:
         """Its changes of the wanted tables, each once, in slices in the order of the topic."""
@@ -42,15 +44,21 @@ class LargeTransaction:
                     numbers.add(change.total_order)
                     found.append(change)
             yield found
+            self.progressed()
 
     def order_changes(self, table: str, living: Living) -> Iterator[list[OrderChange]]:
-        """One change for each order, in slices: a first pass finds where its last event is."""
+        """One change for each order, in slices. A first pass, now, finds where its last event is.
+
+        Only that pass asks who is alive.
+        """
         fold: OrderFold[int] = OrderFold()
         for changes in self.changes({table}):
             for change in changes:
                 fold.note(change, change.offset, table, living)
-        for changes in self.changes({table}):
-            yield [found for change in changes for found in self._last_of(change, fold)]
+        return (
+            [found for change in changes for found in self._last_of(change, fold)]
+            for changes in self.changes({table})
+        )
 
     def _last_of(self, change: Change, fold: OrderFold[int]) -> Iterator[OrderChange]:
         """The orders whose last event this change is: one at the most, but for TRUNCATE."""

@@ -189,7 +189,10 @@ class Runner:
                 self.error = error
                 raise
             self.progress.micro_batch_seconds = time.monotonic() - started
-            self.progress.last_progress_at = datetime.now(UTC)
+            self._note_progress()
+
+    def _note_progress(self) -> None:
+        self.progress.last_progress_at = datetime.now(UTC)
 
     def _collected(self, records: "DataFrame") -> pa.Table:
         collected = records.toArrow()
@@ -262,7 +265,7 @@ class Runner:
             self.latency.add(rows, datetime.now(UTC))
 
     def _commit_large(self, transaction: Transaction, seen_us: int) -> None:
-        large = LargeTransaction(self._settings, transaction, self._skipped)
+        large = LargeTransaction(self._settings, transaction, self._skipped, self._note_progress)
         self.progress.rows_total += self._sink.write_large(
             large, self._resume_after(transaction), seen_us
         )

@@ -6,7 +6,7 @@ without the orders.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,12 @@ from lockstep.contracts import (
     CHANGE_TOPIC,
     CLIENTS,
     DIMENSION_TABLES,
+    HISTORY,
     ORDERS,
     PIZZAS,
     TABLE_ASSIGNMENT,
     TABLES,
+    StreamMode,
 )
 from lockstep.enrich.orders import enrich_orders
 from lockstep.errors import StreamError
@@ -43,6 +45,7 @@ from lockstep.streams.fold import CREATED, OrderChange
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.rows import SCHEMA
 from lockstep.streams.sink import Enrichment, Sink
+from lockstep.supervise.heartbeat import read_heartbeat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,10 +66,14 @@ FRONTIER_SECONDS_MAX = 5.0
 """The history's frontier moves this often also while no dimension changes: comparisons wait for it,
 and so do modes that read the history."""
 STORED_SECONDS_MAX = 120.0
-"""A mode that does not write the history waits this long for the query that does."""
+"""A mode that does not write the history waits this long for the query that does to get on."""
 STORED_PAUSE_SECONDS = 0.2
 INTERPRETED_ORDERS_MAX = 1_000
 """More orders than these at once are worth compiling their plan (20 orders: 93 ms, not 109)."""
+
+
+def _nothing() -> None:
+    """For whom nobody watches."""
 
 
 class History:
@@ -78,6 +85,7 @@ class History:
         self._log = log
         self._settled = -1 if frontier is None else frontier
         self._written_at = 0.0
+        self._stored = -1
         self.cached: DimensionCache = load_cache(settings, frontier)
 
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
@@ -113,6 +121,7 @@ class History:
                 self.cached.take(version, self._settled)
             if self._log is not None and is_new:
                 self._log.add(history_rows(versions))
+        self._settled = large.transaction.commit_lsn
         if self._log is not None and is_new:
             transaction = large.transaction
             self._log.append(history_rows([]), transaction.commit_lsn, transaction.offsets.first)
@@ -125,8 +134,7 @@ class History:
         """The rows' versions, out of memory or, of a dimension that is too large, out of Delta."""
         if self.cached.holds(dimension):
             return self.cached.relation(dimension, ids)
-        if self._log is None:
-            self._wait_until_stored()
+        self.wait_until_stored()
         return stored_relation(spark, self._settings, dimension, ids)
 
     def catch_up(self, frontier: int, skipped: frozenset[int]) -> None:
@@ -152,7 +160,8 @@ class History:
             )
             for transaction in tracker.feed(decoded):
                 if transaction.changes is None:
-                    self.learn_large(LargeTransaction(self._settings, transaction, skipped))
+                    large = LargeTransaction(self._settings, transaction, skipped, _nothing)
+                    self.learn_large(large)
                 else:
                     self.learn([transaction], tracker.resume_offset)
             if tracker.frontier is not None and tracker.frontier >= frontier:
@@ -162,17 +171,35 @@ class History:
             "it is another topic, or records were removed; see `lockstep stream rebuild`"
         )
 
-    def _wait_until_stored(self) -> None:
-        """Until the query that writes the history has passed what was learned here."""
-        deadline = time.monotonic() + STORED_SECONDS_MAX
-        while (stored_history(self._settings).frontier or 0) < self._settled:
-            if time.monotonic() > deadline:
+    def wait_until_stored(self, progressed: Callable[[], None] = _nothing) -> None:
+        """Until Delta has all that was learned here, if it is needed and another query writes it.
+
+        progressed: called whenever that query has got on. Raises StreamError when it does not.
+        """
+        if self._log is not None or all(map(self.cached.holds, DIMENSION_TABLES)):
+            return
+        moved_at, since = None, time.monotonic()
+        while self._stored < self._settled:
+            frontier = stored_history(self._settings).frontier
+            self._stored = -1 if frontier is None else frontier
+            if (found := _history_moved_at(self._settings)) != moved_at:
+                moved_at, since = found, time.monotonic()
+                progressed()
+            if time.monotonic() - since > STORED_SECONDS_MAX:
                 raise StreamError(
-                    f"the dimensions' history did not reach LSN {self._settled} in "
-                    f"{STORED_SECONDS_MAX:.0f} s; does `temporal` or `history` run? "
-                    "See `lockstep stream status`"
+                    f"the dimensions' history is at LSN {self._stored}, of {self._settled}, and "
+                    f"does not get on for {STORED_SECONDS_MAX:.0f} s; does `temporal` or "
+                    "`history` run? See `lockstep stream status`"
                 )
-            time.sleep(STORED_PAUSE_SECONDS)
+            if self._stored < self._settled:
+                time.sleep(STORED_PAUSE_SECONDS)
+
+
+def _history_moved_at(settings: Settings) -> datetime | None:
+    """When one of the two queries that may write the history last said that it got on."""
+    beats = (read_heartbeat(settings, mode) for mode in (StreamMode.TEMPORAL, HISTORY))
+    times = [beat.last_progress_at for beat in beats if beat is not None and beat.last_progress_at]
+    return max(times, default=None)
 
 
 class TemporalEnrichment(Enrichment):
@@ -192,6 +219,8 @@ class TemporalEnrichment(Enrichment):
 
     def learn_large(self, large: LargeTransaction) -> None:
         self._history.learn_large(large)
+        # Not later: while delta-rs takes the rows of a commit it cannot be asked anything.
+        self._history.wait_until_stored(large.progressed)
 
     def maintain(self) -> None:
         self._history.maintain()
