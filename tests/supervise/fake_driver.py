@@ -1,8 +1,9 @@
 """A driver without Spark, for tests: takes leases, beats, obeys the wish, SIGTERM and its script.
 
 The script is HOME/streams/<mode>/behaviour, one word, read at every turn: `fail` ends with an
-error, `die` without a word, `hang` beats no more, `stall` makes no progress, `lag` is far behind,
-`deaf` obeys nobody, `starting` never comes to work. Each start appends its pid to HOME/starts.
+error, `trip` with one that a restart may mend, `die` without a word, `hang` beats no more, `stall`
+makes no progress, `lag` is far behind, `deaf` obeys nobody, `starting` never comes to work. Each
+start appends its pid to HOME/starts.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from lockstep.supervise.heartbeat import DriverState, Heartbeat, HeartbeatError,
 
 TURN_SECONDS = 0.05
 LONG_AGO = timedelta(hours=1)
+ERRORS = {"fail": "PoisonedRecordError", "trip": "StreamingQueryException"}
 
 
 def say(line: str) -> None:
@@ -42,8 +44,8 @@ def beat(mode: str, started: datetime, state: DriverState, script: str) -> Heart
         return replace(heartbeat, end_offset=200, last_progress_at=now - LONG_AGO)
     if script == "lag":
         return replace(heartbeat, lag_seconds=LONG_AGO.total_seconds())
-    if script == "fail":
-        error = HeartbeatError("PoisonedRecordError", "the record at offset 7 cannot be read")
+    if script in ERRORS:
+        error = HeartbeatError(ERRORS[script], "the record at offset 7 cannot be read")
         return replace(heartbeat, state=DriverState.FAILED, error=error)
     return heartbeat
 
@@ -74,7 +76,7 @@ def main() -> int:
                 starting = script == "starting"
                 state = DriverState.STARTING if starting else DriverState.RUNNING
                 write_heartbeat(settings, beat(mode, started, state, script))
-            if script == "fail":
+            if script in ERRORS:
                 say("error: the record at offset 7 cannot be read")
                 return 2
         time.sleep(TURN_SECONDS)

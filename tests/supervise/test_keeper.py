@@ -86,6 +86,26 @@ def test_what_shall_not_run_or_runs_elsewhere_is_left_alone(settings, starts) ->
     assert read_desired(settings, "message").state is DesiredState.STOPPED
 
 
+def test_what_failed_together_comes_back_together(settings, behave, starts) -> None:
+    launcher.start(settings, MODES, "by a test")
+    behave("message", "trip")  # which ends the driver of all
+    wait_for(lambda: not any(lease.holder(settings, mode) for mode in MODES))
+    assert health_of(settings, "message") is Health.FAILED
+    behave("message", "")
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    wait_for(lambda: all(health_of(settings, mode) is Health.OK for mode in MODES))
+    assert len(starts()) == 2
+
+
+def test_a_mode_that_only_a_person_can_mend_does_not_come_along(settings, behave, starts) -> None:
+    launcher.start(settings, MODES, "by a test")
+    behave("message", "fail")
+    wait_for(lambda: not any(lease.holder(settings, mode) for mode in MODES))
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    wait_for(lambda: health_of(settings, "temporal") is Health.OK)
+    assert health_of(settings, "message") is Health.FAILED
+
+
 def test_a_mode_that_failed_by_itself_is_left_to_its_own_keeper(settings, behave, starts) -> None:
     record = launcher.start(settings, ["outbox"], "by a test")
     behave("temporal", "fail")

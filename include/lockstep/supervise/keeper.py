@@ -1,6 +1,6 @@
 """Keeps a wish: makes a stream run, and run again, in whatever state it is found.
 
-Streams that died with the driver they shared come back in one, whoever of their keepers is first: a
+Streams that fell with the driver they shared come back in one, whoever of their keepers is first: a
 driver is a JVM, and five that start at once on two cores took two and a half minutes.
 
 Each function may be called again at any time, by several at once: none doubles a stream.
@@ -30,7 +30,7 @@ def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int 
     if seen.holder is not None:
         launcher.stop(settings, [mode], seen.desired.reason)  # let it finish stopping
     try:
-        launcher.start(settings, [mode], wished_by, restarts, beside=_died_with(settings, seen))
+        launcher.start(settings, [mode], wished_by, restarts, beside=_fell_with(settings, seen))
     except StreamBusyError:  # someone else started it in the meantime
         return False
     return True
@@ -71,8 +71,8 @@ def worked_seconds(seen: Observation) -> float:
     return (until - beat.driver_started_at).total_seconds()
 
 
-def _died_with(settings: Settings, seen: Observation) -> list[str]:
-    """The other modes of the dead driver that nobody has taken up yet, and that shall still run."""
+def _fell_with(settings: Settings, seen: Observation) -> list[str]:
+    """The other modes of its last driver that ended, too, and that a restart may mend as well."""
     if seen.heartbeat is None:
         return []
     driver = (seen.heartbeat.pid, seen.heartbeat.driver_started_at)
@@ -80,8 +80,9 @@ def _died_with(settings: Settings, seen: Observation) -> list[str]:
     return [
         other.mode
         for other in others
-        if other.finding.health is Health.DEAD
-        and other.holder is None
+        if other.holder is None
+        and other.finding.health in (Health.DEAD, Health.FAILED)
+        and isinstance(next_step(other), Restart)
         and other.heartbeat is not None
         and (other.heartbeat.pid, other.heartbeat.driver_started_at) == driver
     ]
