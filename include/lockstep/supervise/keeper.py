@@ -19,12 +19,12 @@ from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, Restart, aft
 def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int = 0) -> bool:
     """Wish that the mode runs, and start it unless it does; returns whether it was started.
 
-    A driver that runs is left alone, whoever started it; restarts is counted all the same.
-    Raises StreamFailedError.
+    A driver that runs is left alone, whoever started it. restarts: how many this keeper counted; 0
+    leaves the count as it is. Raises StreamFailedError.
     """
     seen = observe(settings, mode)
     if seen.holder is not None and not _is_unwished(seen):
-        restarts = max(restarts, seen.desired.restarts if seen.desired else 0)
+        restarts = restarts or (seen.desired.restarts if seen.desired else 0)
         write_desired(settings, mode, DesiredState.RUNNING, wished_by, restarts)
         return False
     if seen.holder is not None:
