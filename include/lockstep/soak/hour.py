@@ -2,16 +2,15 @@
 
 import statistics
 from dataclasses import dataclass
-from pathlib import Path
 
-from lockstep.contracts import StreamMode
+from lockstep.contracts import StreamMode, change_log_table
 from lockstep.settings import Settings
 from lockstep.shop.generator import generate
 from lockstep.soak import drivers
-from lockstep.soak.change_logs import folder_of
 from lockstep.soak.findings import Finding
 from lockstep.soak.report import Progress
 from lockstep.soak.scenarios import Bench, Scenario
+from lockstep.sources.delta import open_table
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.heartbeat import read_heartbeat
 
@@ -60,9 +59,13 @@ def sampled(settings: Settings, modes: list[StreamMode]) -> dict[str, float]:
 
 
 def _files(settings: Settings, mode: StreamMode) -> int:
-    """Of the stream's own state and of its table's log. Data files are kept for old versions."""
-    folders = (mode_folder(settings, mode), folder_of(settings, mode) / "_delta_log")
-    return sum(len(list(Path(folder).rglob("*"))) for folder in folders)
+    """Of the stream's own state, and of its table as it is now.
+
+    What old versions need is kept for as long as Settings.stream_versions_kept_hours says, an hour
+    at least, so that it cannot but grow for so long.
+    """
+    state = sum(1 for path in mode_folder(settings, mode).rglob("*") if path.is_file())
+    return state + len(open_table(settings.table_uri(change_log_table(mode))).file_uris())
 
 
 def compared(samples: list[dict[str, float]]) -> list[Finding]:
