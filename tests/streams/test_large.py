@@ -1,7 +1,6 @@
 """A transaction, and dimensions, too large for memory give the rows that smaller ones do."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -155,16 +154,27 @@ def test_too_large_for_memory_gives_the_same_rows(
 
 
 @pytest.fixture
-def waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little_memory: Callable[[], None]
-) -> temporal.History:
+def waiting(tmp_path: Path, little_memory: Callable[[], None]) -> temporal.History:
     """Of a mode that does not write the history, with a dimension beyond the cache."""
     little_memory()
-    monkeypatch.setattr(temporal, "STORED_SECONDS_MAX", 0.5)
-    monkeypatch.setattr(temporal, "STORED_PAUSE_SECONDS", 0.01)
     history = temporal.History(settings_of(tmp_path), None, None)
     history.learn(transactions_of(evening()), 0)
     return history
+
+
+class Clock:
+    """Moves by half of the patience with each pause; then `pause` does what happens meanwhile."""
+
+    def __init__(self, pause: Callable[[], None]) -> None:
+        self.pauses = 0
+        self._pause = pause
+
+    def monotonic(self) -> float:
+        return self.pauses * temporal.STORED_SECONDS_MAX / 2
+
+    def sleep(self, _seconds: float) -> None:
+        self.pauses += 1
+        self._pause()
 
 
 def transactions_of(records: list[Record]) -> list[transactions.Transaction]:
@@ -181,26 +191,27 @@ def beat(settings: Settings, at: datetime) -> None:
 
 
 def test_the_history_is_waited_for_as_long_as_its_query_gets_on(
-    waiting: temporal.History, tmp_path: Path
+    waiting: temporal.History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, told = settings_of(tmp_path), []
-    done = threading.Thread(
-        target=waiting.wait_until_stored, args=(lambda: told.append(1),), daemon=True
-    )
-    done.start()
-    until = time.monotonic() + 3 * temporal.STORED_SECONDS_MAX
-    while time.monotonic() < until:
-        beat(settings, datetime.now(UTC))
-        time.sleep(0.05)
-    assert done.is_alive()
-    assert len(told) > 3
-    written = temporal.History(settings, dimensions.history_log(settings), None)
-    written.learn(transactions_of(evening()), 0)
-    done.join(DEADLINE_SECONDS)
-    assert not done.is_alive()
+
+    def get_on() -> None:
+        beat(settings, NOON + timedelta(seconds=clock.pauses))
+        if clock.pauses == 7:
+            written = temporal.History(settings, dimensions.history_log(settings), None)
+            written.learn(transactions_of(evening()), 0)
+
+    clock = Clock(get_on)
+    monkeypatch.setattr(temporal, "time", clock)
+    waiting.wait_until_stored(lambda: told.append(clock.pauses))
+    assert clock.monotonic() > 3 * temporal.STORED_SECONDS_MAX
+    assert told == [1, 2, 3, 4, 5, 6]
     assert stored_history(settings).frontier == 20
 
 
-def test_a_history_that_does_not_get_on_is_named(waiting: temporal.History) -> None:
+def test_a_history_that_does_not_get_on_is_named(
+    waiting: temporal.History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(temporal, "time", Clock(lambda: None))
     with pytest.raises(StreamError, match="does `temporal` or `history` run"):
         waiting.wait_until_stored()

@@ -179,9 +179,7 @@ class History:
         if self._log is not None or all(map(self.cached.holds, DIMENSION_TABLES)):
             return
         moved_at, since = None, time.monotonic()
-        while self._stored < self._settled:
-            frontier = stored_history(self._settings).frontier
-            self._stored = -1 if frontier is None else frontier
+        while not self._is_stored():
             if (found := _history_moved_at(self._settings)) != moved_at:
                 moved_at, since = found, time.monotonic()
                 progressed()
@@ -191,8 +189,14 @@ class History:
                     f"does not get on for {STORED_SECONDS_MAX:.0f} s; does `temporal` or "
                     "`history` run? See `lockstep stream status`"
                 )
-            if self._stored < self._settled:
-                time.sleep(STORED_PAUSE_SECONDS)
+            time.sleep(STORED_PAUSE_SECONDS)
+
+    def _is_stored(self) -> bool:
+        """Whether Delta has all that was learned here; asked only until it has."""
+        if self._stored < self._settled:
+            frontier = stored_history(self._settings).frontier
+            self._stored = -1 if frontier is None else frontier
+        return self._stored >= self._settled
 
 
 def _history_moved_at(settings: Settings) -> datetime | None:
