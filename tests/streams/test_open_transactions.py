@@ -122,6 +122,10 @@ def test_what_belongs_to_no_transaction_or_cannot_be_read_goes_on_at_once(
     assert store.tester.peekMapState("open", (0,)) == {}
 
 
+def test_a_batch_without_records_gives_none() -> None:
+    assert Store().passed([], []) == []
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_driver_releases_the_same_whatever_is_held_back_and_replayed(seed: int) -> None:
     """Random deliveries in random micro-batches; crashes before and after a micro-batch counts."""

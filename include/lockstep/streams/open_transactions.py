@@ -198,7 +198,8 @@ def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     spare_garbage_collection()
     for batch in batches:
         belongs = [_belongs(value) for value in batch["value"].to_pylist()]
-        columns = [batch["offset"], batch["value"], *map(list, zip(*belongs, strict=True))]
+        told = ([one[place] for one in belongs] for place in range(len(_BELONGS)))
+        columns = [batch["offset"], batch["value"], *told]
         table = pa.table(columns, schema=pa.unify_schemas([_RECORDS, _BELONGS]))
         yield pa.record_batch([[0], [_to_bytes(table)]], schema=_KEYED)
 
