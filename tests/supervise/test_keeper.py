@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from lockstep.supervise import keeper, launcher, lease
-from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
 
@@ -70,6 +70,14 @@ def test_of_all_keepers_at_once_one_starts_a_driver_and_each_counts_its_restart(
         mode: f"keeper of {mode}" for mode in MODES
     }
     assert {wish.restarts for wish in wishes.values()} == {1}
+
+
+def test_one_that_its_own_keeper_is_about_to_start_comes_along(settings, killed, starts) -> None:
+    write_desired(settings, "message", DesiredState.RUNNING, "keeper of message", restarts=1)
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    wait_for(lambda: all(health_of(settings, mode) is Health.OK for mode in MODES))
+    assert len(starts()) == 2
+    assert {lease.holder(settings, mode) for mode in MODES} == {starts()[1]}
 
 
 def test_what_shall_not_run_or_runs_elsewhere_is_left_alone(settings, starts) -> None:

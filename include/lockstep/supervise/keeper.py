@@ -72,7 +72,11 @@ def worked_seconds(seen: Observation) -> float:
 
 
 def _fell_with(settings: Settings, seen: Observation) -> list[str]:
-    """The other modes of its last driver that ended, too, and that a restart may mend as well."""
+    """The other modes of its last driver that ended, too, and that a restart may mend as well.
+
+    Also those whose own keeper is about to start them, so that all keepers ask for the same driver
+    and one of these gets every lease; of different ones each could keep the others from theirs.
+    """
     if seen.heartbeat is None:
         return []
     driver = (seen.heartbeat.pid, seen.heartbeat.driver_started_at)
@@ -81,7 +85,7 @@ def _fell_with(settings: Settings, seen: Observation) -> list[str]:
         other.mode
         for other in others
         if other.holder is None
-        and other.finding.health in (Health.DEAD, Health.FAILED)
+        and other.finding.health in (Health.DEAD, Health.FAILED, Health.STARTING)
         and isinstance(next_step(other), Restart)
         and other.heartbeat is not None
         and (other.heartbeat.pid, other.heartbeat.driver_started_at) == driver
