@@ -1,5 +1,6 @@
 """A transaction, and dimensions, too large for memory give the rows that smaller ones do."""
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -33,7 +34,7 @@ from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import dimensions, large, modes, runner, temporal
-from lockstep.streams.dimensions import stored_history
+from lockstep.streams.dimensions import FOREVER, stored_history
 from lockstep.streams.runner import Runner
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, write_heartbeat
 
@@ -70,11 +71,12 @@ def evening() -> list[Record]:
     ]
     all_at_once = [
         (PIZZAS, "u", PizzaRow(2, "Pizza 2", Decimal("9.50"))),
-        (CLIENTS, "u", NameRow(3, "Client 3, married")),
+        (CLIENTS, "u", NameRow(3, "Client 3, about to marry")),
         *((ORDERS, "c", order(i, i % 9)) for i in range(10, 30)),
         (TABLE_ASSIGNMENT, "u", AssignmentRow(4, 0, 0)),
         (ORDERS, "t", None),
         (CLIENTS, "c", NameRow(7, "Client 7")),
+        (CLIENTS, "u", NameRow(3, "Client 3, married")),
         (TABLE_ASSIGNMENT, "c", AssignmentRow(9, 7, 1)),
         *((ORDERS, "c", order(i, i % 10)) for i in range(30, 55)),
         (ORDERS, "u", order(31, 9)),
@@ -153,6 +155,56 @@ def test_too_large_for_memory_gives_the_same_rows(
     assert written["little"] == written["enough"]
 
 
+def changes_of_dimensions(rng: random.Random, count: int) -> list[tuple[str, str, Row | None]]:
+    """Rows made, changed, changed again and deleted; and now and then a dimension truncated."""
+
+    def name() -> NameRow:
+        return NameRow(rng.randrange(8), f"name {rng.randrange(10**6)}")
+
+    acts = rng.choices("cudt", (4, 4, 2, 0.3), k=count)
+    return [(rng.choice((CLIENTS, TABLES)), act, None if act == "t" else name()) for act in acts]
+
+
+def last_states(history: temporal.History) -> dict[str, dict[int, str]]:
+    """The rows that there are, by dimension and id."""
+    rows = {
+        dimension: history.cached.relation(dimension, range(8)).to_pylist()
+        for dimension in (CLIENTS, TABLES)
+    }
+    return {
+        dimension: {row["id"]: row["name"] for row in found if row["valid_to"] == FOREVER}
+        for dimension, found in rows.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_that_a_large_transaction_changes_again_have_their_last_state(
+    tmp_path: Path, topic: list[Record], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = random.Random(seed)
+    snapshot = [SnapshotNotice(0, "STARTED"), SnapshotNotice(1, "COMPLETED")]
+    before = [*snapshot, *transaction(1, changes_of_dimensions(rng, 10), start=len(snapshot))]
+    at_once = transaction(2, changes_of_dimensions(rng, 4 * SLICE), start=len(before))
+    topic[:] = [*before, *at_once]
+    found = []
+    for held_max in (1_000, 40):
+        monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held_max)
+        settings = settings_of(tmp_path / str(held_max))
+        history = temporal.History(settings, dimensions.history_log(settings), None)
+        for one in tracker().feed(topic):
+            if one.changes is None:
+                history.learn_large(
+                    large.LargeTransaction(settings, one, frozenset(), lambda: None)
+                )
+            else:
+                history.learn([one], 0)
+        stored = temporal.History(settings, None, None)
+        assert last_states(stored) == last_states(history)
+        found.append(last_states(history))
+    assert found[0] == found[1]
+    assert any(found[0].values())
+
+
 @pytest.fixture
 def waiting(tmp_path: Path, little_memory: Callable[[], None]) -> temporal.History:
     """Of a mode that does not write the history, with a dimension beyond the cache."""
@@ -178,10 +230,13 @@ class Clock:
 
 
 def transactions_of(records: list[Record]) -> list[transactions.Transaction]:
-    tracker = transactions.TransactionTracker(
+    return tracker().feed(records)
+
+
+def tracker() -> transactions.TransactionTracker:
+    return transactions.TransactionTracker(
         wanted=modes.HistorySink.wanted, frontier=None, next_offset=0, xid_near=100
     )
-    return tracker.feed(records)
 
 
 def beat(settings: Settings, at: datetime) -> None:

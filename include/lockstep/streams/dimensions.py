@@ -7,7 +7,7 @@ there are. Both give the same versions.
 """
 
 import bisect
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -153,17 +153,29 @@ def relation(dimension: str, versions: Iterable[tuple[int, int, Values]]) -> pa.
     return pa.table(columns).filter(alive)
 
 
+_NONE: Mapping[str, Collection[int]] = {}
+
+
 def versions_of(
-    transaction: Transaction, changes: Iterable[Change], cached: DimensionCache
+    transaction: Transaction,
+    changes: Iterable[Change],
+    cached: DimensionCache,
+    told_elsewhere: Mapping[str, Collection[int]] = _NONE,
 ) -> list[Version]:
-    """The last version of each dimension row that the transaction changed."""
+    """The last version of each dimension row that the transaction changed.
+
+    told_elsewhere: rows by dimension of which other slices of the transaction tell the last
+    version, so that a TRUNCATE among these changes is not it.
+    """
     found: dict[tuple[str, int], Version] = {}
     for change in changes:
         if change.table not in _VALUES:
             continue
         if change.op == TRUNCATE:
             alive = cached.living(change.table) if cached.holds(change.table) else ()
-            for id_ in alive:
+            new = [id_ for dimension, id_ in found if dimension == change.table]
+            elsewhere = told_elsewhere.get(change.table, ())
+            for id_ in {*alive, *new}.difference(elsewhere):
                 found[change.table, id_] = _version(change, id_, DELETED, None, transaction)
         elif change.row is not None:
             op = CREATED if change.op == SNAPSHOT_ROW else change.op

@@ -1,9 +1,9 @@
 """A transaction (or snapshot) that does not fit into memory, read from the topic again in slices.
 
-Memory is bounded by the slice and by one small entry for each order that the transaction touches.
+Memory is bounded by the slice and by one small entry for each row that the transaction touches.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from lockstep.cdc.records import Change, decode
@@ -46,6 +46,30 @@ class LargeTransaction:
             yield found
             self.progressed()
 
+    def last_changes(self, tables: Collection[str]) -> "LastChanges":
+        """Of each row of these tables its last change, in slices.
+
+        A first pass, now, finds where these are; a snapshot has each row once and needs none.
+        """
+        last: dict[str, dict[int, int]] = {table: {} for table in tables}
+        truncated: dict[str, int] = {}
+        if self.transaction.tx is None:
+            return LastChanges(self.changes(tables), last)
+        for changes in self.changes(tables):
+            for change in changes:
+                if change.op == TRUNCATE and change.table in last:
+                    last[change.table].clear()
+                    truncated[change.table] = change.offset
+                elif change.row is not None:
+                    last[change.table][change.row.id] = change.offset
+
+        def is_last(change: Change) -> bool:
+            if change.op == TRUNCATE:
+                return truncated.get(change.table) == change.offset
+            return change.row is not None and last[change.table].get(change.row.id) == change.offset
+
+        return LastChanges((list(filter(is_last, found)) for found in self.changes(tables)), last)
+
     def order_changes(self, table: str, living: Living) -> Iterator[list[OrderChange]]:
         """One change for each order, in slices. A first pass, now, finds where its last event is.
 
@@ -69,3 +93,14 @@ class LargeTransaction:
             ids = [order_id] if order_id in fold and fold[order_id][2] == change.offset else []
         for order_id in ids:
             yield order_change(order_id, fold.op(order_id), change, self.transaction)
+
+
+@dataclass(frozen=True)
+class LastChanges:
+    """Slices of changes, each the last of its row; a TRUNCATE comes before the rows put in again.
+
+    rows: by table the ids of the rows that changes come of (after a TRUNCATE); empty of a snapshot.
+    """
+
+    slices: Iterator[list[Change]]
+    rows: Mapping[str, Collection[int]]

@@ -112,11 +112,15 @@ class History:
             self._written_at = time.monotonic()
 
     def learn_large(self, large: LargeTransaction) -> None:
-        """The same, slice by slice: rows first, the frontier with the next transaction."""
+        """The same, slice by slice: rows first, the frontier with the next transaction.
+
+        Each row once: two versions of it by one transaction could not be told apart later.
+        """
         reached = None if self._log is None else self._log.reached.frontier
         is_new = reached is None or large.transaction.commit_lsn > reached
-        for changes in large.changes(DIMENSION_TABLES):
-            versions = versions_of(large.transaction, changes, self.cached)
+        last = large.last_changes(DIMENSION_TABLES)
+        for changes in last.slices:
+            versions = versions_of(large.transaction, changes, self.cached, last.rows)
             for version in versions:
                 self.cached.take(version, self._settled)
             if self._log is not None and is_new:
