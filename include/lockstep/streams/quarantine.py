@@ -1,7 +1,7 @@
 """Records put aside: those of tables that nobody knows, and those an operator gave up.
 
-One Delta table for all streams, appended to under its writer's lock; what is put aside twice (a
-micro-batch run again) is there twice, with the same offset.
+One Delta table for all streams, appended to under its writer's lock; what is put aside twice (by
+two streams, or by a micro-batch run again) is there twice, with the same offset.
 """
 
 from datetime import UTC, datetime
@@ -18,6 +18,8 @@ from lockstep.sources.delta import open_table, run_query
 
 GIVEN_UP = "given up"
 PUT_ASIDE = "put aside"
+PATIENCE_SECONDS = 30.0
+"""For the table's other writers: all streams meet the same record within moments."""
 
 
 class Quarantine:
@@ -26,10 +28,17 @@ class Quarantine:
     def __init__(self, settings: Settings, by: str) -> None:
         self._settings = settings
         self._by = by
+        self._unwritten: list[dict] = []
 
     def put(self, offset: int, reason: str, value: bytes | None) -> None:
-        """Put one record of the change topic aside. Raises LakehouseError, WriterBusyError."""
-        self._note(CHANGE_TOPIC, offset, reason, value, PUT_ASIDE)
+        """Put one record of the change topic aside; it is there after the next `write`."""
+        self._unwritten.append(self._row(CHANGE_TOPIC, offset, reason, value, PUT_ASIDE))
+
+    def write(self) -> None:
+        """Write what was put aside, in one commit. Raises LakehouseError, WriterBusyError."""
+        if self._unwritten:
+            self._append(self._unwritten)
+            self._unwritten = []
 
     def give_up(self, offset: int, reason: str, value: bytes | None) -> None:
         """Note that streams shall pass this record of the topic as it is now.
@@ -37,12 +46,12 @@ class Quarantine:
         Another topic of that name has other records, of which it says nothing. Raises also
         StreamError, when Kafka does not answer.
         """
-        self._note(_topic_now(self._settings), offset, reason, value, GIVEN_UP)
+        self._append([self._row(_topic_now(self._settings), offset, reason, value, GIVEN_UP)])
 
-    def _note(
+    def _row(
         self, topic: str, offset: int, reason: str, value: bytes | None, decision: str
-    ) -> None:
-        row = {
+    ) -> dict:
+        return {
             "stream": self._by,
             "topic": topic,
             "partition": 0,
@@ -52,10 +61,12 @@ class Quarantine:
             "value": None if value is None else value.decode(errors="replace"),
             "decided_at": datetime.now(UTC),
         }
-        with sole_writer(self._settings, QUARANTINED_RECORDS):
+
+    def _append(self, rows: list[dict]) -> None:
+        with sole_writer(self._settings, QUARANTINED_RECORDS, PATIENCE_SECONDS):
             write_deltalake(
                 self._settings.table_uri(QUARANTINED_RECORDS),
-                pa.Table.from_pylist([row], schema=arrow_schema(QUARANTINED_COLUMNS)),
+                pa.Table.from_pylist(rows, schema=arrow_schema(QUARANTINED_COLUMNS)),
                 mode="append",
             )
 

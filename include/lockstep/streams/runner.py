@@ -215,6 +215,7 @@ class Runner:
         seen_us = time.time_ns() // 1000
         decoded = _Decoded(self._readable(records))
         released = self.tracker.feed(decoded)
+        self._quarantine.write()
         self._write(released, seen_us)
         if decoded.poison is not None:
             raise decoded.poison
