@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from lockstep.errors import StreamBusyError
 from lockstep.supervise import keeper, launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health
@@ -78,6 +79,32 @@ def test_one_that_its_own_keeper_is_about_to_start_comes_along(settings, killed,
     wait_for(lambda: all(health_of(settings, mode) is Health.OK for mode in MODES))
     assert len(starts()) == 2
     assert {lease.holder(settings, mode) for mode in MODES} == {starts()[1]}
+
+
+def test_a_companion_that_another_driver_has_does_not_keep_the_mode_from_its_start(
+    settings, killed, starts, monkeypatch
+) -> None:
+    elsewhere = launcher.start(settings, ["message"], "by a test")
+    monkeypatch.setattr(keeper, "_fell_with", lambda *_: ["message"])  # as it was a moment ago
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    assert health_of(settings, "outbox") is Health.OK
+    assert lease.holder(settings, "message") == elsewhere.pid
+
+
+def test_a_stop_that_comes_before_the_restart_wins(settings, killed, starts) -> None:
+    launcher.stop(settings, ["outbox"], "by a person")
+    assert not keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    assert len(starts()) == 1
+    assert health_of(settings, "outbox") is Health.STOPPED
+
+
+def test_who_makes_the_table_anew_is_not_interrupted(settings, starts) -> None:
+    launcher.start(settings, ["outbox"], "by a test")
+    launcher.stop(settings, ["outbox"], "is made anew")
+    with lease.acquire(settings, "outbox"), pytest.raises(StreamBusyError, match=str(os.getpid())):
+        keeper.ensure_running(settings, "outbox", "keeper of outbox")
+    assert read_desired(settings, "outbox").state is DesiredState.STOPPED
+    assert len(starts()) == 1
 
 
 def test_what_shall_not_run_or_runs_elsewhere_is_left_alone(settings, starts) -> None:

@@ -47,6 +47,14 @@ def test_a_started_stream_works_when_start_returns(settings) -> None:
     assert "hosting" in launcher.end_of_log(settings, MODE)
 
 
+def test_stopping_all_also_stops_what_waits_for_its_restart(settings) -> None:
+    os.kill(start(settings, MODE).pid, signal.SIGKILL)
+    wait_until_free(settings, MODE)
+    [stopped] = launcher.stop_all(settings, "the machine is shut down")
+    assert (stopped.mode, stopped.was_running) == (MODE, False)
+    assert observe(settings, MODE).finding.health is Health.STOPPED
+
+
 def test_the_driver_leads_a_session_of_its_own_and_gets_no_secret_of_airflow(
     settings, monkeypatch
 ) -> None:

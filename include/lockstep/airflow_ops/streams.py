@@ -104,7 +104,7 @@ class SuperviseStreamOperator(BaseOperator):
             self._after_failure(error.why)
         except LockstepError as error:
             raise AirflowException(str(error)) from None
-        how = "was started" if is_started else "runs already, and is supervised from now on"
+        how = "was started" if is_started else "was left as it is, and is watched from now on"
         log = log_of(settings, self.mode).resolve()
         self.log.info("The stream %s %s; its log: %s", self.mode, how, log)
         self._watch()

@@ -9,7 +9,7 @@ Each function may be called again at any time, by several at once: none doubles 
 from lockstep.contracts import StreamMode
 from lockstep.errors import StreamBusyError
 from lockstep.settings import Settings
-from lockstep.supervise import launcher
+from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import Observation, observe
@@ -20,7 +20,8 @@ def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int 
     """Wish that the mode runs, and start it unless it does; returns whether it was started.
 
     A driver that runs is left alone, whoever started it. restarts: how many this keeper counted; 0
-    leaves the count as it is. Raises StreamFailedError.
+    leaves the count as it is. Raises StreamFailedError, and StreamBusyError when the mode is held
+    by what is no driver, such as a rebuild: that is not interrupted.
     """
     seen = observe(settings, mode)
     if seen.holder is not None and not _is_unwished(seen):
@@ -28,20 +29,29 @@ def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int 
         write_desired(settings, mode, DesiredState.RUNNING, wished_by, restarts)
         return False
     if seen.holder is not None:
+        if seen.heartbeat is None or seen.heartbeat.pid != seen.holder:  # drivers beat at once
+            raise StreamBusyError(mode, seen.holder)
         launcher.stop(settings, [mode], seen.desired.reason)  # let it finish stopping
-    try:
-        launcher.start(settings, [mode], wished_by, restarts, beside=_fell_with(settings, seen))
-    except StreamBusyError:  # someone else started it in the meantime
-        return False
-    return True
+    for beside in (_fell_with(settings, seen), []):
+        try:
+            launcher.start(settings, [mode], wished_by, restarts, beside)
+        except StreamBusyError:
+            if lease.holder(settings, mode) is not None:  # someone else started it in the meantime
+                return False
+        else:
+            return True
+    return False
 
 
 def restart(settings: Settings, mode: str, wished_by: str, restarts: int) -> bool:
     """Start the mode anew if it is not well; returns whether that was done.
 
-    Raises StreamFailedError, StreamNotStoppedError.
+    Not if somebody wished meanwhile that it stops. Raises as ensure_running does, and
+    StreamNotStoppedError.
     """
     seen = observe(settings, mode)
+    if _is_unwished(seen):
+        return False
     if seen.holder is not None and seen.finding.health.wrong:
         launcher.stop(settings, [mode], f"is started again: it {seen.finding.why}")
     return ensure_running(settings, mode, wished_by, restarts)

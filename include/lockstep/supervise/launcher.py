@@ -24,7 +24,7 @@ from lockstep.stack.airflow_environment import settings_environment
 from lockstep.stack.files import bounded_log, last_lines, make_private_folder
 from lockstep.stack.process import Launch, ProcessRecord
 from lockstep.supervise import lease
-from lockstep.supervise.desired import DesiredState, write_desired
+from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.health import error_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
@@ -101,14 +101,20 @@ def stop(settings: Settings, modes: Sequence[str], reason: str) -> list[Stopped]
 def stop_all(settings: Settings, reason: str) -> list[Stopped]:
     """Stop all streams and the publisher, as `stop` does, and wait until their processes end, too.
 
-    For what is about to take away all that a driver needs.
+    Also those that wait for their restart. For what is about to take away all that a driver needs.
     """
     pids = {lease.holder(settings, mode) for mode in (*StreamMode, HISTORY, PUBLISHER)} - {None}
     drivers = [_record_of(pid) for pid in pids]
-    stopped = stop(settings, running_modes(settings), reason)
+    stopped = stop(settings, _running_or_wished(settings), reason)
     for driver in drivers:
         process.stop(driver, signal.SIGTERM, TERM_SECONDS_MAX)
     return stopped
+
+
+def _running_or_wished(settings: Settings) -> list[str]:
+    wishes = {mode: read_desired(settings, mode) for mode in (*StreamMode, PUBLISHER)}
+    wished = {mode for mode, one in wishes.items() if one and one.state is DesiredState.RUNNING}
+    return sorted(wished.union(running_modes(settings)))
 
 
 def log_of(settings: Settings, mode: str) -> Path:
