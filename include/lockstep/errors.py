@@ -101,11 +101,10 @@ class StreamBusyError(StreamError):
     """Another process runs the mode."""
 
     def __init__(self, mode: str, pid: int | None) -> None:
-        status, stop = (
-            ("publish status", "publish stop")
-            if mode == "publisher"
-            else (f"stream status {mode}", f"stream stop {mode}")
-        )
+        status, stop = {
+            "publisher": ("publish status", "publish stop"),
+            "history": ("stream status", "stream stop all"),  # of whichever driver hosts it
+        }.get(mode, (f"stream status {mode}", f"stream stop {mode}"))
         super().__init__(
             f"the stream {mode} is run by another process (pid {pid or 'unknown'}); "
             f"`lockstep {status}` shows it, `lockstep {stop}` stops it"

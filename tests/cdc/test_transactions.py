@@ -53,6 +53,22 @@ def test_nothing_behind_an_incomplete_transaction_is_released() -> None:
     assert commits(follower.feed(placed([change(7, 2)], start=4))) == [50, 60]
 
 
+def test_what_is_held_can_be_asked_for_while_records_come_in() -> None:
+    follower = tracker()
+    follower.feed(placed([change(7, 1), change(8, 1)]))
+
+    class FedMeanwhile:
+        """Of a transaction during whose count another one begins, as the feeding thread may."""
+
+        @property
+        def changes(self) -> list:
+            follower._pending[9] = follower._pending[8]
+            return [1, 2]
+
+    follower._pending[7] = FedMeanwhile()
+    assert follower.held_changes == 3
+
+
 def test_a_transaction_without_its_end_is_told_of_once_another_has_ended() -> None:
     follower = tracker()
     follower.feed(placed([Begin(0, 7), change(7, 1)]))

@@ -191,8 +191,9 @@ class TransactionTracker:
 
     @property
     def held_changes(self) -> int:
-        """Changes in memory of transactions that are not released."""
-        return sum(len(pending.changes or ()) for pending in self._pending.values())
+        """Changes in memory of transactions that are not released; any thread may ask."""
+        pending = list(self._pending.values())  # at once: the thread that feeds goes on
+        return sum(len(one.changes or ()) for one in pending)
 
     def incomplete(self) -> list[IncompleteTransaction]:
         """Those that ended and are not whole, in commit order, and those that others have passed.

@@ -16,7 +16,7 @@ from lockstep.contracts import HISTORY, StreamMode
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
-    from lockstep.supervise.heartbeat import Heartbeat
+    from lockstep.supervise.heartbeat import Heartbeat, IncompleteTransaction
     from lockstep.supervise.observation import Observation
 
 TABLE_COLUMNS = 100
@@ -156,9 +156,22 @@ def print_table(seen: list["Observation"]) -> None:
     console.width = max(console.width, TABLE_COLUMNS)
     console.print(table)
     for one in seen:
-        if one.finding.health is Health.OK:
-            continue
-        console.print(f"[bold]{one.mode}[/]: {escape(one.finding.why)}", highlight=False)
+        if one.finding.health is not Health.OK:
+            console.print(f"[bold]{one.mode}[/]: {escape(one.finding.why)}", highlight=False)
+        for transaction in one.heartbeat.incomplete if one.holder and one.heartbeat else ():
+            console.print(f"[bold]{one.mode}[/]: {_incomplete(transaction)}", highlight=False)
+
+
+def _incomplete(transaction: "IncompleteTransaction") -> str:
+    """What of a transaction is missing, and for how long."""
+    age = f"transaction {transaction.tx_id} is incomplete for {transaction.age_seconds:,.0f} s: "
+    if transaction.changes_expected is None:
+        return f"{age}its end is missing, {transaction.changes_seen} changes are there"
+    missing = ", ".join(f"{count} of {table}" for table, count in transaction.missing.items())
+    return (
+        f"{age}{transaction.changes_seen} of {transaction.changes_expected} changes are there "
+        f"(missing: {missing or 'unknown'}); nothing after it is written"
+    )
 
 
 def _figures(beat: "Heartbeat | None") -> tuple[str, ...]:

@@ -6,10 +6,13 @@ the others along. SIGTERM stops all after the micro-batches under way. While no 
 anywhere, a driver also hosts the `history` query, so that the dimensions' history has no hole.
 """
 
+import math
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from lockstep.contracts import HISTORY, StreamMode
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 BEAT_SECONDS = 1.0
+HISTORY_PAUSE_SECONDS = 30.0
+"""After the history query failed, before it is tried again."""
 
 
 class Driver:
@@ -45,7 +50,9 @@ class Driver:
         self._runners: dict[str, Runner] = {}
         self._beats = Beats(settings)
         self._capture = CaptureWatch(settings)
-        self._is_history_given_up = False
+        self._clock, self._metrics = DatabaseClock(settings), StreamMetrics(settings)
+        self._beaten = 0.0
+        self._history_not_before = 0.0
         self._asked_to_stop = threading.Event()
         self._has_failed = False
         self._spark: SparkSession | None = None
@@ -87,7 +94,7 @@ class Driver:
         return stream_session(self._settings, name, spark_classes.compiled(self._settings), held)
 
     def _start(self, mode: str) -> None:
-        """Start one runner; a mode that cannot start is dropped with its reason."""
+        """Start one runner; a mode that cannot start, for whatever reason, is dropped with it."""
         try:
             modes.make_tables(self._settings, mode)
             self._capture.follow(mode, identity.claim(self._settings, mode))
@@ -102,7 +109,9 @@ class Driver:
             )
             location = identity.checkpoint_location(self._settings, mode)
             runner.start(self._spark, location, neighbours=len(self._wanted) - 1)
-        except LockstepError as error:
+        except Exception as error:
+            if not isinstance(error, LockstepError):
+                traceback.print_exception(error)  # a defect, or Spark's: the log shows where
             self._drop(mode, error)
             return
         self._runners[mode] = runner
@@ -110,8 +119,6 @@ class Driver:
 
     def _watch(self) -> None:
         """Until no mode is left: drop what failed or is no longer wished, and tell how it goes."""
-        clock, metrics = DatabaseClock(self._settings), StreamMetrics(self._settings)
-        beaten = 0.0
         while any(mode in self._runners for mode in self._wanted):
             if self._asked_to_stop.wait(POLL_SECONDS):
                 return
@@ -123,14 +130,18 @@ class Driver:
                 elif not self._is_wished(mode):
                     self._drop(mode)
             self._host_history()
-            if time.monotonic() - beaten >= BEAT_SECONDS:
-                beaten = time.monotonic()
-                clock.read()
-                beats = [
-                    self._beats.say(mode, DriverState.RUNNING, runner, clock)
-                    for mode, runner in self._runners.items()
-                ]
-                metrics.write_when_due(beats)
+            self._beat_when_due()
+
+    def _beat_when_due(self) -> None:
+        if time.monotonic() - self._beaten < BEAT_SECONDS:
+            return
+        self._beaten = time.monotonic()
+        self._clock.read()
+        beats = [
+            self._beats.say(mode, DriverState.RUNNING, runner, self._clock)
+            for mode, runner in self._runners.items()
+        ]
+        self._metrics.write_when_due(beats)
 
     def _is_wished(self, mode: str) -> bool:
         if mode == HISTORY:
@@ -146,9 +157,7 @@ class Driver:
         """Take on the history query when nobody writes the history, here or elsewhere."""
         if HISTORY in self._leases or StreamMode.TEMPORAL in self._runners:
             return
-        if self._is_history_given_up:
-            return
-        if self._temporal_is_wished():
+        if time.monotonic() < self._history_not_before or self._temporal_is_wished():
             return
         try:
             self._leases[HISTORY] = lease.acquire(self._settings, HISTORY)
@@ -161,16 +170,26 @@ class Driver:
         runner = self._runners.pop(mode, None)
         if failure is not None:
             self._has_failed = self._has_failed or mode != HISTORY
-            given_up = not getattr(failure, "restart_helps", True)
-            self._is_history_given_up |= mode == HISTORY and given_up
+            if mode == HISTORY:
+                helps = getattr(failure, "restart_helps", True)
+                pause_seconds = HISTORY_PAUSE_SECONDS if helps else math.inf
+                self._history_not_before = time.monotonic() + pause_seconds
         self._capture.forget(mode)
         if runner is not None:
             # A failure is told at once: a micro-batch that waits for Kafka takes a minute to end.
             ending = DriverState.STOPPING if failure is None else DriverState.FAILED
             self._beats.say(mode, ending, runner, failure=failure)
-            runner.stop()
+            self._end(runner)
         state = DriverState.STOPPED if failure is None else DriverState.FAILED
         self._beats.say(mode, state, runner, failure=failure)
         held = self._leases.pop(mode, None)
         if held is not None:
             held.release()
+
+    def _end(self, runner: Runner) -> None:
+        """After its micro-batch, which may take minutes: the other modes go on, and say so."""
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(runner.stop)
+            while not wait([ended], BEAT_SECONDS).done:
+                self._beat_when_due()
+        ended.result()

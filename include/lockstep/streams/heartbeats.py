@@ -1,6 +1,7 @@
 """What the driver tells of its modes: heartbeats, with their distance to database and topic."""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -56,7 +57,7 @@ class Beats:
         now = datetime.now(UTC)
         known = {} if runner is None else self._of(mode, runner, now)
         if clock is not None:
-            known |= self._distance(runner, clock, now)
+            known |= self._distance(runner, clock, now, known["incomplete"])
         error = None if failure is None else HeartbeatError(type(failure).__name__, str(failure))
         beat = Heartbeat(
             mode=mode,
@@ -95,12 +96,23 @@ class Beats:
             "quarantined": progress.quarantined,
         }
 
-    def _distance(self, runner: Runner, clock: DatabaseClock, now: datetime) -> dict:
-        """Lag in time is nil when every record of the topic has been seen."""
+    def _distance(
+        self,
+        runner: Runner,
+        clock: DatabaseClock,
+        now: datetime,
+        incomplete: Sequence[IncompleteTransaction],
+    ) -> dict:
+        """Lag in time is nil when every record of the topic has been seen, and none is held back.
+
+        A transaction that has ended, and of which changes are missing, holds back all after it.
+        """
         frontier, committed_us = runner.reached.frontier, runner.tracker.frontier_committed_us
-        caught_up = clock.end_offset is not None and (
+        is_held_back = any(one.changes_expected is not None for one in incomplete)
+        has_seen_all = clock.end_offset is not None and (
             runner.tracker.next_offset >= clock.end_offset - 1  # the last is Kafka's own marker
         )
+        caught_up = has_seen_all and not is_held_back
         lag_seconds = 0.0 if caught_up else None
         if not caught_up and committed_us:
             lag_seconds = _age_seconds(now, committed_us)

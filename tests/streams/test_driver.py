@@ -1,0 +1,107 @@
+"""The driver: a mode that cannot start does not take the others along, whatever the reason."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from lockstep.contracts import HISTORY
+from lockstep.settings import Settings
+from lockstep.streams import driver
+from lockstep.streams.driver import Driver
+from lockstep.supervise import lease
+from lockstep.supervise.heartbeat import DriverState, read_heartbeat
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the monotonic clock shows: its one element."""
+    shows = [1000.0]
+    monkeypatch.setattr(driver.time, "monotonic", lambda: shows[0])
+    return shows
+
+
+@pytest.fixture
+def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """A driver of two modes with their leases; its history cannot be read."""
+    for module, name, value in (
+        (driver.modes, "make_tables", None),
+        (driver.identity, "claim", None),
+        (driver.identity, "checkpoint_location", tmp_path),
+        (driver, "current_xid", 1),
+        (driver, "given_up_offsets", frozenset()),
+        (driver.modes, "stage_of", None),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, value=value: value)
+
+    def sink_of(_spark: object, _settings: Settings, mode: str) -> object:
+        if mode in ("temporal", HISTORY):
+            raise ValueError("a file of the history is no Parquet file")
+        return mode
+
+    monkeypatch.setattr(driver.modes, "sink_of", sink_of)
+    monkeypatch.setattr(
+        driver, "Runner", lambda *_, **__: SimpleNamespace(start=lambda *_, **__: 0)
+    )
+    one = Driver(Settings(home=tmp_path / "home"), ["outbox", "temporal"])
+    monkeypatch.setattr(one._beats, "_of", lambda *_: {"incomplete": ()})
+    monkeypatch.setattr(one._capture, "follow", lambda *_: None)
+    one._take_leases()
+    yield one
+    for held in one._leases.values():
+        held.release()
+
+
+def test_a_mode_that_cannot_start_is_dropped_and_named_and_the_others_start(
+    hosting: Driver, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hosting._start("temporal")
+    hosting._start("outbox")
+    settings = hosting._settings
+    assert list(hosting._runners) == ["outbox"]
+    failed = read_heartbeat(settings, "temporal")
+    assert (failed.state, failed.error.name) == (DriverState.FAILED, "ValueError")
+    assert lease.holder(settings, "temporal") is None
+    assert lease.holder(settings, "outbox") is not None
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
+    hosting: Driver, clock: list[float]
+) -> None:
+    tried = []
+    start = hosting._start
+    hosting._start = lambda mode: (tried.append(mode), start(mode))
+    for _ in range(3):
+        hosting._host_history()
+    clock[0] += driver.HISTORY_PAUSE_SECONDS
+    hosting._host_history()
+    assert tried == [HISTORY, HISTORY]
+    assert not hosting._has_failed
+
+
+def test_while_one_mode_takes_long_to_end_the_others_go_on_to_beat(
+    hosting: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(hosting._beats, "_distance", lambda *_: {})
+    monkeypatch.setattr(hosting, "_clock", SimpleNamespace(read=lambda: None))
+    hosting._runners = {"outbox": SimpleNamespace(), "temporal": LongMicroBatch(hosting)}
+    hosting._drop("temporal")
+    assert lease.holder(hosting._settings, "temporal") is None
+    assert read_heartbeat(hosting._settings, "temporal").state is DriverState.STOPPED
+
+
+class LongMicroBatch:
+    """Ends when the other mode has beaten twice since."""
+
+    def __init__(self, hosting: Driver) -> None:
+        self._settings = hosting._settings
+
+    def stop(self) -> None:
+        beats = set()
+        deadline = time.monotonic() + 10
+        while len(beats) < 2:
+            assert time.monotonic() < deadline
+            beat = read_heartbeat(self._settings, "outbox")
+            beats |= {beat.beat_at} if beat else set()
