@@ -39,7 +39,7 @@ format: setup ## Format Python, and mend what can be mended safely
 bench: setup ## Measure the hourly job beside PostgreSQL's own COPY
 	@$(BIN)/lockstep bench batch
 
-soak: setup ## Start the long checks in the background; again: go on (`lockstep soak status`)
+soak: setup ## Start (or go on with) the long checks; they KILL and load the stack of LOCKSTEP_HOME
 	@$(BIN)/lockstep soak start $(DATA)
 
 requirements: setup ## Compile requirements.in to requirements.txt, with hashes

@@ -20,8 +20,9 @@ import jsonschema
 import pytest
 import yaml
 from lockstep import jars
+from lockstep.contracts import Role
 from lockstep.errors import JarsIncompleteError
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import _PASSWORD_FIELDS, PROJECT_DIR, Settings
 from lockstep.stack import container, postgres
 
 COMPOSE_FILE = PROJECT_DIR / "docker-compose.yml"
@@ -150,16 +151,38 @@ def test_no_password_is_in_a_command_line() -> None:
             assert not re.search(r"password|secret", " ".join(command), re.IGNORECASE), name
 
 
-def test_each_service_gets_no_more_passwords_than_it_needs() -> None:
+def test_each_service_gets_the_passwords_that_it_needs_and_no_other() -> None:
     given = {
         name: {variable for variable in settings_of(service) if variable in PASSWORDS}
         for name, service in services().items()
     }
-    assert given["kafka"] == given["spark-master"] == given["spark-worker"] == set()
-    assert given["connect"] == {"LOCKSTEP_CDC_PASSWORD"}
-    assert given["airflow-dag-processor"] == {"LOCKSTEP_AIRFLOW_PASSWORD"}
-    assert "LOCKSTEP_ADMIN_PASSWORD" in given["prepare"]
-    assert sum("LOCKSTEP_ADMIN_PASSWORD" in some for some in given.values()) == 1
+    needed = {
+        "connect": {Role.CDC},
+        "prepare": set(Role),
+        "airflow-api-server": {Role.AIRFLOW},
+        "airflow-dag-processor": {Role.AIRFLOW},
+        "airflow-triggerer": {Role.AIRFLOW},
+        # Tasks, the streams' drivers among them: these ask the database for its log's position.
+        "airflow-scheduler": {Role.AIRFLOW, Role.BATCH_READER, Role.CDC},
+        "lockstep": {Role.SHOP, Role.BATCH_READER, Role.CDC},
+    }
+    expected = {
+        name: {f"LOCKSTEP_{_PASSWORD_FIELDS[role].upper()}" for role in needed.get(name, ())}
+        for name in given
+    }
+    expected["airflow-api-server"].add("LOCKSTEP_AIRFLOW_UI_PASSWORD")
+    assert given == expected
+
+
+def test_drivers_and_executors_share_the_streams_checkpoints() -> None:
+    """Executors keep the state store of mode `transaction` there; no password may come along."""
+    mounted = {
+        name: {volume.split(":")[1]: volume.split(":")[0] for volume in service.get("volumes", ())}
+        for name, service in services().items()
+    }
+    streams = f"{services()['airflow-scheduler']['environment']['LOCKSTEP_HOME']}/streams"
+    assert mounted["airflow-scheduler"][streams] == mounted["spark-worker"][streams] == "streams"
+    assert "home" not in mounted["spark-worker"].values()
 
 
 @pytest.mark.parametrize("file", [COMPOSE_FILE, ENV_EXAMPLE, DOCKERFILE], ids=lambda f: f.name)

@@ -1,1 +1,1 @@
-"""Benchmarks: each measures ours and its peer by turns, in one run, and reports medians."""
+"""Benchmarks: ours and, where there is one, its peer by turns in one run; medians."""

@@ -1,1 +1,1 @@
-"""Positions in the database's history: cuts now; envelopes, transactions and the frontier next."""
+"""Positions in the database's history: cuts, change records, whole transactions."""

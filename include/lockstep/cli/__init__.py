@@ -40,7 +40,7 @@ app.add_typer(quality.app, name="quality", help="Check a window's rows; build it
 app.add_typer(publish.app, name="publish", help="The table that consumers read, and what feeds it.")
 app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
 app.add_typer(soak.app, name="soak", help="The long checks: crashes, seeds, an hour.")
-app.add_typer(bench.app, name="bench", help="Benchmarks, each beside its peer.")
+app.add_typer(bench.app, name="bench", help="Benchmarks, beside a peer if there is one.")
 sql.register(app)
 airflow.register(app)
 demo.register(app)

@@ -1,4 +1,4 @@
-"""`lockstep bench`: benchmarks, each beside its peer in one run."""
+"""`lockstep bench`: benchmarks, beside a peer in one run where there is one."""
 
 import json
 from collections.abc import Callable, Iterable

@@ -25,7 +25,8 @@ def stream(start: Start, end: End, mode: Modes = None) -> None:
     """Check the changes of [START, END)'s orders in the streams, and the verdict on them.
 
     It is about the window's newest comparison with each mode, in the version of the stream's table
-    that was compared, which is kept for a day. Exit codes are those of `quality hourly`.
+    that was compared, kept for LOCKSTEP_STREAM_VERSIONS_KEPT_HOURS, an hour by default. Exit
+    codes are those of `quality hourly`.
     """
     from lockstep.quality.command import check_streams
 

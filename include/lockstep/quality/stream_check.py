@@ -31,8 +31,8 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
 
     line: of the ledger, its verdict one of COMPARED. A window without orders passes. Checking a
     comparison again adds a result and changes nothing else. Raises LakehouseError when the version
-    of the change log that was compared is gone (they are kept a day), QualityStoreError when
-    HOME/quality cannot be used.
+    of the change log that was compared is gone (they are kept for
+    settings.stream_versions_kept_hours), QualityStoreError when HOME/quality cannot be used.
     """
     started = time.monotonic()
     # Step 1: the version that was compared.

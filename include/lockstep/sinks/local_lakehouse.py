@@ -21,7 +21,7 @@ def sole_writer(settings: Settings, table: str, patience_seconds: float = 0.0) -
     """Hold the table's writer lock for the block; it ends with the process, however that ends.
 
     On a local file system two processes that commit at the same moment can both believe that they
-    won (shared design, "Spark and Delta"), so a second writer is refused.
+    won, so a second writer is refused.
 
     Raises WriterBusyError when another process still holds the lock after so many seconds of
     patience, LakehouseError when the folder cannot be written or has less than

@@ -1,1 +1,1 @@
-"""The streaming enrichment: one module to a mode, and what they share."""
+"""The streaming enrichment: the driver, the modes, and what they share."""

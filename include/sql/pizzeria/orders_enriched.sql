@@ -1,5 +1,5 @@
--- An order, with names and prices as they were when the order was committed. The one definition
--- that the hourly run and the streams share.
+-- An order, with names and prices as they were when the order was committed: for the hourly run
+-- that reads tables, and for the streams that join. Equal to PostgreSQL's view order_enriched_in.
 --
 -- Relations: orders, table_assignment, clients, tables, pizzas, each with valid_from and valid_to,
 -- the commit LSNs between which a row was the truth, [valid_from, valid_to). Streams bind
