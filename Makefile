@@ -24,7 +24,7 @@ down: ## Stop the embedded stack; its data stays in .lockstep
 test: setup ## Run every test, with a stack of their own
 	@$(BIN)/python -m pytest
 
-test-fast: setup ## Run the tests that need neither Spark nor services (under 3 minutes)
+test-fast: setup ## Run the tests that need neither Spark nor services (some 4 minutes)
 	@$(BIN)/python -m pytest -m "$(FAST)"
 
 lint: setup ## Check style and formatting of Python and SQL
@@ -39,7 +39,7 @@ format: setup ## Format Python, and mend what can be mended safely
 bench: setup ## Measure the hourly job beside PostgreSQL's own COPY
 	@$(BIN)/lockstep bench batch
 
-soak: setup ## Start (or go on with) the long checks; they KILL and load the stack of LOCKSTEP_HOME
+soak: setup ## Start, or go on with, the long checks; they KILL the stack of LOCKSTEP_HOME
 	@$(BIN)/lockstep soak start $(DATA)
 
 requirements: setup ## Compile requirements.in to requirements.txt, with hashes
