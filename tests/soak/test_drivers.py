@@ -8,21 +8,32 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
 from lockstep.soak import drivers
+from lockstep.supervise.lease import lease_path
 
 from tests.soak.change_log_tables import settings_of
 
 SECONDS_MAX = 10
+SCRIPT = """
+import os, sys, time
+kept = [mode for mode in sys.argv[2::2] if mode not in os.environ["DROPPED"].split()]
+files = [open(f"{os.environ['LOCKSTEP_HOME']}/streams/{mode}/lease.lock", "a") for mode in kept]
+time.sleep(60)
+"""
 Start = Callable[..., subprocess.Popen]
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     script = tmp_path / "driver.py"
-    script.write_text("import time\ntime.sleep(60)\n")
+    script.write_text(SCRIPT)
     monkeypatch.setattr(drivers, "DRIVER", script)
-    return settings_of(tmp_path)
+    settings = settings_of(tmp_path)
+    for mode in StreamMode:
+        lease_path(settings, mode).parent.mkdir(parents=True)
+    return settings
 
 
 @pytest.fixture
@@ -30,10 +41,11 @@ def start(settings: Settings) -> Iterator[Start]:
     """Starts a process that looks like a driver of these modes."""
     started: list[subprocess.Popen] = []
 
-    def begin(*modes: str, home: Path = settings.home) -> subprocess.Popen:
+    def begin(*modes: str, home: Path = settings.home, dropped: str = "") -> subprocess.Popen:
         options = [option for mode in modes for option in ("--mode", mode)]
         command = [sys.executable, str(drivers.DRIVER), *options]
-        started.append(subprocess.Popen(command, env=os.environ | {"LOCKSTEP_HOME": str(home)}))
+        given = {"LOCKSTEP_HOME": str(home), "DROPPED": dropped}
+        started.append(subprocess.Popen(command, env=os.environ | given))
         return started[-1]
 
     yield begin
@@ -71,19 +83,25 @@ def test_a_killed_driver_is_gone(settings: Settings, start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "doubled"), [(["temporal"], False), (["temporal", "outbox"], True)]
+    ("others", "dropped", "doubled"),
+    [
+        (["temporal"], "", False),
+        (["temporal", "outbox"], "", True),
+        (["temporal", "outbox"], "outbox", False),
+    ],
 )
 def test_a_mode_with_two_drivers_is_seen(
     settings: Settings,
     start: Start,
     monkeypatch: pytest.MonkeyPatch,
     others: list[str],
+    dropped: str,
     doubled: bool,
 ) -> None:
     monkeypatch.setattr(drivers, "OLD_SECONDS", 0.0)
     monkeypatch.setattr(drivers, "SAMPLE_SECONDS", 0.05)
     start("outbox")
-    start(*others)
+    start(*others, dropped=dropped)
     modes_found(settings, 2)
     watch = drivers.DoublesWatch(settings)
     watch.start()

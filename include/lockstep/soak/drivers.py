@@ -14,6 +14,7 @@ import psutil
 
 from lockstep.settings import Settings
 from lockstep.supervise.launcher import DRIVER
+from lockstep.supervise.lease import lease_path
 
 SAMPLE_SECONDS = 0.5
 OLD_SECONDS = 15.0
@@ -59,6 +60,15 @@ def resident_bytes(settings: Settings) -> int:
     return total
 
 
+def _hosted(settings: Settings, driver: psutil.Process, modes: list[str]) -> list[str]:
+    """Of these modes those whose lease it has open: not one that it has dropped since its start."""
+    try:
+        opened = {file.path for file in driver.open_files()}
+    except psutil.Error:
+        return []
+    return [mode for mode in modes if str(lease_path(settings, mode)) in opened]
+
+
 class DoublesWatch(threading.Thread):
     """Notes whenever a mode has two drivers, other than one that is just being refused."""
 
@@ -74,7 +84,7 @@ class DoublesWatch(threading.Thread):
             old = Counter(
                 mode
                 for driver, modes in drivers(self._settings)
-                for mode in modes
+                for mode in _hosted(self._settings, driver, modes)
                 if now - driver.create_time() > OLD_SECONDS
             )
             self._seen += [f"{mode}: {count}" for mode, count in old.items() if count > 1]

@@ -27,8 +27,8 @@ what else the machine does, files with when the last compaction was."""
 class SteadyHour(Scenario):
     """A minute of orders is a step; the last one compares, and checks the newest versions.
 
-    To follow all versions of an hour took longer than a quarter of one; that they are right is other
-    scenarios' matter.
+    To follow all versions of an hour took longer than a quarter of one; whether they are right is
+    other scenarios' matter.
     """
 
     minutes: int = 60
