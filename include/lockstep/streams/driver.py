@@ -28,7 +28,7 @@ from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.quarantine import given_up_offsets
 from lockstep.streams.runner import Runner
 from lockstep.supervise import lease
-from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.desired import DesiredState, is_wished, read_desired
 from lockstep.supervise.heartbeat import DriverState
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ class Driver:
         return desired is None or desired.state is DesiredState.RUNNING
 
     def _temporal_is_wished(self) -> bool:
-        desired = read_desired(self._settings, StreamMode.TEMPORAL)
-        return desired is not None and desired.state is DesiredState.RUNNING
+        return is_wished(self._settings, StreamMode.TEMPORAL)
 
     def _host_history(self) -> None:
         """Take on the history query when nobody writes the history, here or elsewhere."""

@@ -51,6 +51,12 @@ def read_desired(settings: Settings, mode: str) -> Desired | None:
         ) from error
 
 
+def is_wished(settings: Settings, mode: str) -> bool:
+    """Whether somebody wishes that the mode runs. Raises StreamError for a damaged file."""
+    desired = read_desired(settings, mode)
+    return desired is not None and desired.state is DesiredState.RUNNING
+
+
 def write_desired(
     settings: Settings, mode: str, state: DesiredState, reason: str, restarts: int = 0
 ) -> Desired:

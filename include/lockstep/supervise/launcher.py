@@ -24,7 +24,7 @@ from lockstep.stack.airflow_environment import settings_environment
 from lockstep.stack.files import bounded_log, last_lines, make_private_folder
 from lockstep.stack.process import Launch, ProcessRecord
 from lockstep.supervise import lease
-from lockstep.supervise.desired import DesiredState, read_desired, write_desired
+from lockstep.supervise.desired import DesiredState, is_wished, write_desired
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.health import error_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
@@ -112,8 +112,7 @@ def stop_all(settings: Settings, reason: str) -> list[Stopped]:
 
 
 def _running_or_wished(settings: Settings) -> list[str]:
-    wishes = {mode: read_desired(settings, mode) for mode in (*StreamMode, PUBLISHER)}
-    wished = {mode for mode, one in wishes.items() if one and one.state is DesiredState.RUNNING}
+    wished = {mode for mode in (*StreamMode, PUBLISHER) if is_wished(settings, mode)}
     return sorted(wished.union(running_modes(settings)))
 
 
