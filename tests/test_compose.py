@@ -22,7 +22,7 @@ import yaml
 from lockstep import jars
 from lockstep.contracts import Role
 from lockstep.errors import JarsIncompleteError
-from lockstep.settings import _PASSWORD_FIELDS, PROJECT_DIR, Settings
+from lockstep.settings import PASSWORD_FIELDS, PROJECT_DIR, Settings
 from lockstep.stack import container, postgres
 
 COMPOSE_FILE = PROJECT_DIR / "docker-compose.yml"
@@ -167,7 +167,7 @@ def test_each_service_gets_the_passwords_that_it_needs_and_no_other() -> None:
         "lockstep": {Role.SHOP, Role.BATCH_READER, Role.CDC},
     }
     expected = {
-        name: {f"LOCKSTEP_{_PASSWORD_FIELDS[role].upper()}" for role in needed.get(name, ())}
+        name: {f"LOCKSTEP_{PASSWORD_FIELDS[role].upper()}" for role in needed.get(name, ())}
         for name in given
     }
     expected["airflow-api-server"].add("LOCKSTEP_AIRFLOW_UI_PASSWORD")

@@ -124,7 +124,7 @@ class Settings(BaseSettings):
 
     def password(self, role: Role) -> str:
         """The password of a database role; raises ConfigurationError when there is none."""
-        field = _PASSWORD_FIELDS[role]
+        field = PASSWORD_FIELDS[role]
         secret: SecretStr | None = getattr(self, field)
         if secret is None:
             raise ConfigurationError(
@@ -145,7 +145,7 @@ class Settings(BaseSettings):
         }
 
 
-_PASSWORD_FIELDS = {
+PASSWORD_FIELDS = {
     Role.ADMIN: "admin_password",
     Role.OWNER: "owner_password",
     Role.SHOP: "shop_password",
@@ -153,3 +153,4 @@ _PASSWORD_FIELDS = {
     Role.CDC: "cdc_password",
     Role.AIRFLOW: "airflow_password",
 }
+"""The setting that holds each role's password; in the environment LOCKSTEP_ and its name."""

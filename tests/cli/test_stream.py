@@ -80,6 +80,19 @@ def test_a_stream_that_should_run_and_does_not_is_exit_code_1(lockstep, behave) 
     assert lockstep("stream", "status", "temporal").exit_code == 0
 
 
+def test_of_a_transaction_that_waits_it_is_said_what_is_missing(lockstep, behave) -> None:
+    behave("outbox", "wait")
+    lockstep("stream", "start", "outbox")
+    lines = lockstep("stream", "status", "outbox").stdout.splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    shown = " ".join(line.strip() for line in lines)
+    assert (
+        "outbox: transaction 7 is incomplete for 65 s: 3 of 5 changes are there "
+        "(missing: 2 of orders); nothing after it is written"
+    ) in shown
+    assert "transaction 8 is incomplete for 5 s: its end is missing, 1 changes are there" in shown
+
+
 def test_down_stops_the_streams_first_and_waits_for_their_drivers(lockstep, settings) -> None:
     lockstep("stream", "start", "all")
     driver = launcher.ProcessRecord(launcher.lease.holder(settings, "lookup"), 0.0)

@@ -97,11 +97,12 @@ def test_a_stream_does_not_end_because_it_cannot_be_measured(settings: Settings)
 def test_files_are_few_and_rows_are_kept_for_thirty_days(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_metrics, "FILES_MAX", 40)
-    times = [NOON + timedelta(days=day, minutes=i) for day in range(41) for i in range(3)]
-    for at in times:
-        append(settings, [beat(at=at)])
-        assert len(DeltaTable(settings.table_uri(STREAM_METRICS)).file_uris()) <= 41
+    monkeypatch.setattr(stream_metrics, "FILES_MAX", 33)
+    days = [NOON + timedelta(days=day) for day in range(36)]
+    times = [day + timedelta(minutes=minute) for day in days for minute in range(3)]
+    for day in days:
+        append(settings, [beat(at=at) for at in times if at.date() == day.date()])
+        assert len(DeltaTable(settings.table_uri(STREAM_METRICS)).file_uris()) <= 34
     kept = [row["measured_at"] for row in written(settings)]
     assert kept == times[-len(kept) :]
-    assert timedelta(days=30) <= kept[-1] - kept[0] <= timedelta(days=36)
+    assert timedelta(days=30) <= kept[-1] - kept[0] <= timedelta(days=34)

@@ -1,5 +1,6 @@
 """Tables of a lakehouse of the test's own, and what database and Kafka would say."""
 
+import time
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -49,6 +50,14 @@ class Services:
     def complete(self, _settings: Settings) -> None:
         if self.incomplete is not None:
             raise self.incomplete
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the monotonic clock shows: its one element."""
+    shows = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: shows[0])
+    return shows
 
 
 @pytest.fixture

@@ -14,14 +14,6 @@ from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the monotonic clock shows: its one element."""
-    shows = [1000.0]
-    monkeypatch.setattr(driver.time, "monotonic", lambda: shows[0])
-    return shows
-
-
-@pytest.fixture
 def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     """A driver of two modes with their leases; its history cannot be read."""
     for module, name, value in (

@@ -1,6 +1,5 @@
 """The dimensions' history in Delta: whole, and with a frontier that others can wait for."""
 
-import pytest
 from lockstep.cdc.records import Change, NameRow
 from lockstep.cdc.transactions import OffsetRange, Transaction
 from lockstep.contracts import CLIENTS
@@ -8,14 +7,6 @@ from lockstep.settings import Settings
 from lockstep.streams import temporal
 from lockstep.streams.dimensions import history_log, stored_history
 from lockstep.streams.temporal import History
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the monotonic clock shows: its one element."""
-    shows = [1000.0]
-    monkeypatch.setattr(temporal.time, "monotonic", lambda: shows[0])
-    return shows
 
 
 def transaction(lsn: int, *clients: int) -> Transaction:

@@ -2,8 +2,8 @@
 
 The script is HOME/streams/<mode>/behaviour, one word, read at every turn: `fail` ends with an
 error, `trip` with one that a restart may mend, `die` without a word, `hang` beats no more, `stall`
-makes no progress, `lag` is far behind, `deaf` obeys nobody, `starting` never comes to work. Each
-start appends its pid to HOME/starts.
+makes no progress, `lag` is far behind, `wait` lacks changes of two transactions, `deaf` obeys
+nobody, `starting` never comes to work. Each start appends its pid to HOME/starts.
 """
 
 import argparse
@@ -19,10 +19,20 @@ from lockstep.settings import Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.folder import mode_folder
-from lockstep.supervise.heartbeat import DriverState, Heartbeat, HeartbeatError, write_heartbeat
+from lockstep.supervise.heartbeat import (
+    DriverState,
+    Heartbeat,
+    HeartbeatError,
+    IncompleteTransaction,
+    write_heartbeat,
+)
 
 TURN_SECONDS = 0.05
 LONG_AGO = timedelta(hours=1)
+INCOMPLETE = (
+    IncompleteTransaction(7, 65.0, 3, 5, {"orders": 2}),
+    IncompleteTransaction(8, 5.0, 1, None),
+)
 ERRORS = {"fail": "PoisonedRecordError", "trip": "StreamingQueryException"}
 
 
@@ -44,6 +54,8 @@ def beat(mode: str, started: datetime, state: DriverState, script: str) -> Heart
         return replace(heartbeat, end_offset=200, last_progress_at=now - LONG_AGO)
     if script == "lag":
         return replace(heartbeat, lag_seconds=LONG_AGO.total_seconds())
+    if script == "wait":
+        return replace(heartbeat, incomplete=INCOMPLETE)
     if script in ERRORS:
         error = HeartbeatError(ERRORS[script], "the record at offset 7 cannot be read")
         return replace(heartbeat, state=DriverState.FAILED, error=error)
