@@ -69,6 +69,8 @@ class Project:
         package.mkdir()
         (package / "__init__.py").touch()
         (package / "jars.py").write_text("print('  jars      asked')")
+        (package / "streams").mkdir()
+        (package / "streams" / "class_archive.py").write_text("print('  classes   asked')")
         (self.root / "backend.py").write_text(BACKEND)
         (self.root / "requirements.txt").write_text("# nothing\n")
         self.declare_version("1")
@@ -200,7 +202,7 @@ def test_a_second_set_up_only_asks_for_the_jars(finished: Project) -> None:
     before = finished.steps_done()
     run = finished.setup()
     assert run.returncode == 0
-    assert "  jars      asked" in run.stdout
+    assert run.stdout.endswith("  jars      asked\n  classes   asked\n")
     assert finished.steps_done() == before
 
 

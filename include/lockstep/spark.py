@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lockstep.jars import classpath
+from lockstep.errors import JarsIncompleteError
+from lockstep.jars import classpath, own_jar
 from lockstep.settings import PROJECT_DIR, Settings
 
 if TYPE_CHECKING:
@@ -46,8 +47,12 @@ _LOCAL_CONF = {
 
 def spark_conf(settings: Settings) -> dict[str, str]:
     """Spark properties for spark-submit's --conf and for a session built in this process."""
-    local = _LOCAL_CONF if _is_local(settings) else {}
+    local: dict[str, str] = {}
     java_options = f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()} {THROUGHPUT_COLLECTOR}"
+    if _is_local(settings):
+        # The same for all drivers: an archive is used by JVMs that have its class path.
+        local = {**_LOCAL_CONF, "spark.driver.extraClassPath": str(own_jar(settings))}
+        java_options += f" {_with_archive(settings)}"
     return {
         **_CONF,
         **local,
@@ -87,13 +92,26 @@ is thrown away, and everything takes four times as long until it is compiled aga
 """
 
 
+def class_archive(settings: Settings) -> "Path":
+    """Spark's classes as a JVM keeps them once they are loaded (streams/class_archive.py)."""
+    return own_jar(settings).with_suffix(".jsa")
+
+
+def _with_archive(settings: Settings) -> str:
+    """The JVM option to start from the archive; one that is missing or does not fit is left out."""
+    return f'"-XX:SharedArchiveFile={class_archive(settings)}"'
+
+
 def stream_session(
-    settings: Settings, app_name: str, classes: "Path", inherited: Sequence[int] = ()
+    settings: Settings,
+    app_name: str,
+    inherited: Sequence[int] = (),
+    archive_to: "Path | None" = None,
 ) -> "SparkSession":
     """The session of a streams' driver, whose JVM keeps the given file descriptors open.
 
     A descriptor that holds an OS lock so ends with the last process, Python's or the JVM.
-    classes: the folder of include/spark/java, compiled; for a driver on this machine alone.
+    archive_to: where the JVM writes its classes as it ends. Raises JarsIncompleteError.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf, SparkContext
@@ -105,11 +123,15 @@ def stream_session(
     conf.set("spark.jars", ",".join(str(jar) for jar in classpath(settings, "spark")))
     values = {**spark_conf(settings), **_STREAM_CONF}
     if _is_local(settings):
-        values |= {**_LOCAL_FILES_CONF, "spark.driver.extraClassPath": str(classes)}
+        if not own_jar(settings).exists():
+            raise JarsIncompleteError(f"{own_jar(settings)} is missing; run `make setup`")
+        values |= _LOCAL_FILES_CONF
     java_options = values["spark.driver.extraJavaOptions"]
-    values["spark.driver.extraJavaOptions"] = java_options.replace(
-        THROUGHPUT_COLLECTOR, _STREAM_JVM
-    )
+    java_options = java_options.replace(THROUGHPUT_COLLECTOR, _STREAM_JVM)
+    if archive_to is not None:
+        writing = f'"-XX:ArchiveClassesAtExit={archive_to}"'
+        java_options = java_options.replace(_with_archive(settings), writing)
+    values["spark.driver.extraJavaOptions"] = java_options
     for key, value in values.items():
         conf.set(key, value)
     gateway = launch_gateway(conf, {"pass_fds": tuple(inherited)})

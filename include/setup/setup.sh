@@ -194,3 +194,4 @@ say java "$java_version, $java"
 install_packages
 install_lockstep
 "$venv/bin/python" -m lockstep.jars
+"$venv/bin/python" -m lockstep.streams.class_archive

@@ -10,7 +10,7 @@ from lockstep.errors import JarsIncompleteError
 from lockstep.jars.lock import LOCK_FILE, PARTS, LockedJar, read_lock
 from lockstep.settings import Settings
 
-__all__ = ["LOCK_FILE", "PARTS", "LockedJar", "classpath", "read_lock"]
+__all__ = ["LOCK_FILE", "PARTS", "LockedJar", "classpath", "own_jar", "read_lock"]
 
 
 def classpath(settings: Settings, part: str, lock_file: Path = LOCK_FILE) -> list[Path]:
@@ -29,6 +29,11 @@ def classpath(settings: Settings, part: str, lock_file: Path = LOCK_FILE) -> lis
             f"{_shortened(problems)}; run `make setup`"
         )
     return [settings.jars_dir / jar.path for jar in jars]
+
+
+def own_jar(settings: Settings) -> Path:
+    """Where `make setup` puts our classes for Spark's drivers (include/spark/java)."""
+    return settings.jars_dir / "own" / "spark.jar"
 
 
 def _shortened(problems: list[str], shown: int = 5) -> str:

@@ -21,7 +21,6 @@ from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
-from lockstep.stack import spark_classes
 from lockstep.streams import identity, modes
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.heartbeats import Beats, DatabaseClock
@@ -91,7 +90,7 @@ class Driver:
     def _session(self) -> "SparkSession":
         name = f"lockstep streams {' '.join(self._wanted)}"
         held = [taken.fileno() for taken in self._leases.values()]
-        return stream_session(self._settings, name, spark_classes.compiled(self._settings), held)
+        return stream_session(self._settings, name, held)
 
     def _start(self, mode: str) -> None:
         """Start one runner; a mode that cannot start, for whatever reason, is dropped with it."""

@@ -29,7 +29,6 @@ from lockstep.sinks.table_switch import switch_content
 from lockstep.sources import change_topic
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
-from lockstep.stack import spark_classes
 from lockstep.stack.files import make_private_folder
 from lockstep.streams import identity, modes
 from lockstep.streams.identity import Capture
@@ -73,8 +72,7 @@ def rebuild(settings: Settings, mode: StreamMode, told: Told = lambda *_: None) 
         capture = identity.read_capture(settings)
         identity.require_capture(settings, capture)
         _remove(settings, mode)
-        name, classes = f"lockstep rebuild {mode}", spark_classes.compiled(settings)
-        spark = stream_session(settings, name, classes, descriptors)
+        spark = stream_session(settings, f"lockstep rebuild {mode}", descriptors)
         try:
             frontier = _fill(spark, settings, staging, mode, told)
         finally:

@@ -1,0 +1,147 @@
+"""What drivers' JVMs start from: our classes as a jar, and an archive of all that they load.
+
+Reading, checking and linking some 15,000 classes is most of what a driver does until its first
+micro-batch. Java can keep them as they are afterwards (class data sharing, JEP 350), for JVMs with
+the same class path. `make setup` lets a driver do everything once, beside no data, and its JVM
+write the archive as it ends. Without an archive, or with one that no longer fits, a JVM starts as
+it would anyway.
+"""
+
+import hashlib
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from lockstep.errors import ServiceError, exit_on_error
+from lockstep.jars import classpath, own_jar
+from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.spark import class_archive, stream_session
+from lockstep.stack import java_classes
+from lockstep.stack.java import java
+from lockstep.stack.process import run_to_end
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCES = PROJECT_DIR / "include" / "spark" / "java"
+VERSION_SECONDS_MAX = 30
+LEARN_SECONDS_MAX = 300
+LINES_IN_ERROR = 5
+
+
+def make(settings: Settings, told: Callable[[str], None]) -> None:
+    """Make jar and archive unless they fit what is installed; says what was done.
+
+    Without an archive, for whatever reason, drivers start slower, and that is said.
+    Raises ServiceError when our classes cannot be compiled.
+    """
+    jar = own_jar(settings)
+    stamp, wanted = jar.with_suffix(".made-from"), _made_from(settings)
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        told(_as_it_is(settings))
+        return
+    shutil.rmtree(jar.parent, ignore_errors=True)
+    jar.parent.mkdir(parents=True)
+    _compile(jar)
+    told("archiving what Spark's JVMs load, a minute or so")
+    try:
+        _archive(settings)
+        told("archived")
+    except ServiceError as error:  # not tried again: it would fail again
+        told(f"drivers start slower than they could: {error}")
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+def _as_it_is(settings: Settings) -> str:
+    archive = class_archive(settings)
+    if archive.exists():
+        return "archived"
+    return f"could not be archived: drivers start slower; to try again delete {archive.parent}"
+
+
+def _made_from(settings: Settings) -> str:
+    """A digest of all that an archive depends on, the jars as Java itself compares them."""
+    spark = java_classes.spark_jars("spark-core_2.13")[0].parent
+    jars = [*classpath(settings, "spark"), *sorted(spark.glob("*.jar"))]
+    version = run_to_end([java(), "-version"], "asking Java for its version", VERSION_SECONDS_MAX)
+    parts = [version.stderr.encode(), Path(__file__).read_bytes()]
+    parts += [source.read_bytes() for source in _sources()]
+    parts += [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}".encode() for jar in jars]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _sources() -> list[Path]:
+    return sorted(SOURCES.rglob("*.java"))
+
+
+def _compile(jar: Path) -> None:
+    """A jar, for class data sharing knows no folders."""
+    with tempfile.TemporaryDirectory() as folder:
+        classes = Path(folder)
+        java_classes.compile_java(_sources(), classes, java_classes.spark_jars("hadoop-client-api"))
+        with zipfile.ZipFile(jar, "w") as made:
+            for file in sorted(classes.rglob("*.class")):
+                made.write(file, file.relative_to(classes))
+
+
+def _archive(settings: Settings) -> None:
+    """In a process of its own: its JVM writes the archive as it ends, and a lot of warnings."""
+    path = class_archive(settings)
+    partial = path.with_suffix(".partial")
+    command = [sys.executable, "-m", __spec__.name, str(partial)]
+    done = run_to_end(command, "archiving Spark's classes", LEARN_SECONDS_MAX)
+    if done.returncode != 0 or not partial.exists():
+        words = (done.stdout + done.stderr).splitlines()[-LINES_IN_ERROR:]
+        raise ServiceError("Spark's classes cannot be archived: " + "; ".join(words))
+    partial.rename(path)
+
+
+def learn(settings: Settings, archive: Path) -> None:
+    """Do what drivers do, once; the archive is written when this process ends."""
+    with tempfile.TemporaryDirectory() as home:
+        alone = Settings(home=Path(home), jars_dir=settings.jars_dir)
+        spark = stream_session(alone, "lockstep setup", archive_to=archive)
+        _do_what_drivers_do(spark, alone)
+        spark.stop()
+
+
+def _do_what_drivers_do(spark: "SparkSession", settings: Settings) -> None:
+    """The temporal join, a Delta table, a stream through the state store."""
+    from lockstep.streams.open_transactions import whole_transactions
+    from lockstep.streams.temporal import History, TemporalEnrichment
+
+    TemporalEnrichment(spark, History(settings, None, None))
+    table, checkpoint = str(settings.home / "table"), str(settings.home / "checkpoint")
+    spark.range(10).write.format("delta").save(table)
+    spark.read.format("delta").load(table).toArrow()
+    rows = spark.readStream.format("delta").load(table)
+    records = rows.selectExpr("id AS offset", "CAST(NULL AS BINARY) AS value")
+    query = (
+        whole_transactions(records)
+        .writeStream.option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .foreachBatch(lambda goes_on, _: goes_on.toArrow())
+        .start()
+    )
+    query.awaitTermination()
+
+
+def main(arguments: list[str]) -> None:
+    """`make setup`'s step; with a path, the process in which the archive is made."""
+    settings = Settings.load()
+    if arguments:
+        learn(settings, Path(arguments[0]))
+        return
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    make(settings, lambda what: console.print(f"  classes   {what}"))
+
+
+if __name__ == "__main__":
+    with exit_on_error():
+        main(sys.argv[1:])
