@@ -21,11 +21,11 @@ up: setup ## Start the embedded stack: PostgreSQL, Kafka, Connect, Airflow
 down: ## Stop the embedded stack; its data stays in .lockstep
 	@if [ -x $(BIN)/lockstep ]; then $(BIN)/lockstep down; else echo "nothing to stop"; fi
 
-test: setup ## Run every test, with a stack of their own
-	@$(BIN)/python -m pytest
+test: test-fast ## Run every test, with a stack of their own
+	@$(BIN)/python -m pytest -m "not ($(FAST))"
 
-test-fast: setup ## Run the tests that need neither Spark nor services (some 4 minutes)
-	@$(BIN)/python -m pytest -m "$(FAST)"
+test-fast: setup ## Run the tests that need neither Spark nor services (some 2 minutes)
+	@$(BIN)/python -m pytest -m "$(FAST)" -n logical
 
 lint: setup ## Check style and formatting of Python and SQL
 	@$(BIN)/ruff check .

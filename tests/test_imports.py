@@ -48,8 +48,8 @@ ALLOWED = {
     "soak": FOUNDATION | {"cdc", "shop", "sources", "stack", "streams", "supervise"},
     "bench": FOUNDATION
     | {
-        *("batch", "cdc", "observe", "parity", "shop", "soak", "sources", "spark", "stack"),
-        "supervise",
+        *("batch", "cdc", "jars", "observe", "parity", "shop", "soak", "sources", "spark"),
+        *("stack", "supervise"),
     },
     "demo": FOUNDATION | {"airflow_ops", "ledger", "shop", "sources", "stack", "supervise"},
     "cli": FOUNDATION

@@ -78,6 +78,32 @@ def _table(measured: "Measured", rounds: int) -> Table:
     return table
 
 
+@app.command("cold-start")
+def bench_cold_start(
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 5,
+) -> None:
+    """Drivers that start from the archive of Spark's classes, beside such that do not."""
+    from lockstep.bench.cold_start import measure
+
+    console = Console(highlight=False)
+    measured = measure(Settings.load(), rounds, console.print)
+    table = Table(title=f"seconds, medians of {rounds} rounds", title_justify="left")
+    for name in ("driver", "archive"):
+        table.add_column(name)
+    for name in ("session", "first Delta table", "together", "times without"):
+        table.add_column(name, justify="right")
+    for driver, archived in sorted(measured.seconds):
+        medians = measured.medians(driver, archived)
+        peer = sum(measured.medians(driver, False))
+        table.add_row(
+            driver,
+            "yes" if archived else "no",
+            *(f"{seconds:.1f}" for seconds in (*medians, sum(medians))),
+            f"{sum(medians) / peer:.2f}",
+        )
+    console.print(table)
+
+
 @app.command("latency")
 def bench_latency(
     mode: Mode = None,
