@@ -48,18 +48,16 @@ _LOCAL_CONF = {
 def spark_conf(settings: Settings) -> dict[str, str]:
     """Spark properties for spark-submit's --conf and for a session built in this process."""
     local: dict[str, str] = {}
-    java_options = f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()} {THROUGHPUT_COLLECTOR}"
     if _is_local(settings):
         # The same for all drivers: an archive is used by JVMs that have its class path.
         local = {**_LOCAL_CONF, "spark.driver.extraClassPath": str(own_jar(settings))}
-        java_options += f" {_with_archive(settings)}"
     return {
         **_CONF,
         **local,
         # Nothing is kept there; without a setting Spark makes a folder wherever it is started.
         "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
         "spark.driver.memory": settings.spark_driver_memory,
-        "spark.driver.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": _java_options(settings, THROUGHPUT_COLLECTOR),
     }
 
 
@@ -97,9 +95,14 @@ def class_archive(settings: Settings) -> "Path":
     return own_jar(settings).with_suffix(".jsa")
 
 
-def _with_archive(settings: Settings) -> str:
-    """The JVM option to start from the archive; one that is missing or does not fit is left out."""
-    return f'"-XX:SharedArchiveFile={class_archive(settings)}"'
+def _java_options(settings: Settings, jvm: str, archive_to: "Path | None" = None) -> str:
+    """jvm: the driver's own options. A missing archive, or one that does not fit, is left out."""
+    options = [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}", jvm]
+    if archive_to is not None:
+        options.append(f'"-XX:ArchiveClassesAtExit={archive_to}"')
+    elif _is_local(settings):
+        options.append(f'"-XX:SharedArchiveFile={class_archive(settings)}"')
+    return " ".join(options)
 
 
 def stream_session(
@@ -126,12 +129,7 @@ def stream_session(
         if not own_jar(settings).exists():
             raise JarsIncompleteError(f"{own_jar(settings)} is missing; run `make setup`")
         values |= _LOCAL_FILES_CONF
-    java_options = values["spark.driver.extraJavaOptions"]
-    java_options = java_options.replace(THROUGHPUT_COLLECTOR, _STREAM_JVM)
-    if archive_to is not None:
-        writing = f'"-XX:ArchiveClassesAtExit={archive_to}"'
-        java_options = java_options.replace(_with_archive(settings), writing)
-    values["spark.driver.extraJavaOptions"] = java_options
+    values["spark.driver.extraJavaOptions"] = _java_options(settings, _STREAM_JVM, archive_to)
     for key, value in values.items():
         conf.set(key, value)
     gateway = launch_gateway(conf, {"pass_fds": tuple(inherited)})
