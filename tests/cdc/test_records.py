@@ -8,7 +8,14 @@ from decimal import Decimal
 import pytest
 from lockstep.cdc import records
 from lockstep.cdc.records import MESSAGES, decode
-from lockstep.contracts import CAPTURED_TABLES, CLIENTS, ORDERS, OUTBOX, PIZZAS
+from lockstep.contracts import (
+    CAPTURED_TABLES,
+    CLIENTS,
+    ORDERS,
+    ORDERS_MESSAGE_PREFIX,
+    OUTBOX,
+    PIZZAS,
+)
 from lockstep.errors import PoisonedRecordError
 
 ALL = frozenset({*CAPTURED_TABLES, MESSAGES})
@@ -76,6 +83,48 @@ def test_an_outbox_row_is_what_it_says_of_its_order() -> None:
     assert found.order_id == 1
     assert found.pizzas[0].price == Decimal("9.7")
     assert found.pizzas[1].pizza is None
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"op": "d", "before": {"id": 8, "order_id": None, "op": None, "payload": None}},
+        {"op": "d", "before": {"id": 8, "order_id": 1, "op": "c", "payload": json.dumps(PAYLOAD)}},
+        {"op": "u", "after": {"id": 8, "order_id": 1, "op": "c", "payload": json.dumps(PAYLOAD)}},
+    ],
+)
+def test_who_prunes_the_outbox_counts_and_tells_nothing_of_orders(event: dict) -> None:
+    found = read(change(OUTBOX, **event))
+    assert (found.table, found.total_order, found.row) == (OUTBOX, 3, None)
+
+
+@pytest.mark.parametrize("price", [9.505, 123456789.00])
+def test_a_price_that_the_tables_do_not_hold_is_refused(price: float) -> None:
+    pizza = {"id": 1, "name": "Verdure (S)", "price": str(price)}
+    with pytest.raises(PoisonedRecordError, match=r"table pizzas: the price .* no decimal\(10,2\)"):
+        read(change(PIZZAS, after=pizza))
+    payload = json.dumps({**PAYLOAD, "pizzas": [{"pizza": "Verdure (S)", "price": price}]})
+    with pytest.raises(PoisonedRecordError, match=r"table orders_outbox: the price"):
+        read(change(OUTBOX, after={"id": 8, "payload": payload}))
+
+
+def outside(prefix: str) -> dict:
+    """As Debezium tells of pg_logical_emit_message(false, …)."""
+    source = {"table": "", "ts_us": None, "txId": None, "lsn": 5}
+    message = {"prefix": prefix, "content": base64.b64encode(b"{}").decode()}
+    return change("", "m", source=source, transaction=None, message=message)
+
+
+def test_a_message_outside_transactions_is_nothing_to_us_unless_it_is_an_orders() -> None:
+    assert read(outside("somebody's heartbeat")) == records.Tombstone(4)
+    with pytest.raises(PoisonedRecordError, match="outside its transaction"):
+        read(outside(ORDERS_MESSAGE_PREFIX))
+
+
+def test_a_change_without_its_time_is_refused() -> None:
+    source = {"table": ORDERS, "ts_us": None, "txId": 9, "lsn": 5}
+    with pytest.raises(PoisonedRecordError, match="without its time"):
+        read(change(ORDERS, after=ORDER, source=source))
 
 
 def test_a_message_counts_as_its_own_table_whatever_its_prefix() -> None:

@@ -183,6 +183,18 @@ def test_a_transaction_id_is_widened_to_the_nearest(near: int, tx: int, wide: in
     assert tracker(xid_near=near).widened(tx) == wide
 
 
+def test_transaction_ids_are_widened_by_those_before_them() -> None:
+    """A stream that runs through more than half of all 32-bit ids does not fall back by 2**32."""
+    one = tracker(frontier=0, xid_near=100)
+    ids = [2**30, 2**31, 3 * 2**30, 5]
+    found = [
+        transaction.tx_id
+        for place, tx in enumerate(ids, start=1)
+        for transaction in one.feed(placed([change(tx, 1), end(tx, place, orders=1)], 2 * place))
+    ]
+    assert found == [2**30, 2**31, 3 * 2**30, 2**32 + 5]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_any_replay_and_disorder_gives_each_transaction_once_and_in_order(seed: int) -> None:
     """A random history, delivered in stretches that go back; restarted at random from what a

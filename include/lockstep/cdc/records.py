@@ -30,6 +30,14 @@ from lockstep.contracts import (
 )
 from lockstep.errors import PoisonedRecordError
 
+_CENT, _PRICES_BELOW = Decimal("0.01"), Decimal(10**8)
+
+
+def _require_price(price: Decimal | None) -> None:
+    """Raise ValueError for what decimal(10,2) does not hold: the column has been retyped."""
+    if price is not None and (price % _CENT or not -_PRICES_BELOW < price < _PRICES_BELOW):
+        raise ValueError(f"the price {price} is no decimal(10,2)")
+
 
 class OrderRow(Struct, frozen=True):
     id: int
@@ -56,10 +64,16 @@ class PizzaRow(Struct, frozen=True):
     name: str
     price: Decimal
 
+    def __post_init__(self) -> None:
+        _require_price(self.price)
+
 
 class PricedPizza(Struct, frozen=True):
     pizza: str | None
     price: Decimal | None
+
+    def __post_init__(self) -> None:
+        _require_price(self.price)
 
 
 class PublishedOrder(Struct, frozen=True):
@@ -91,7 +105,8 @@ class Change(Struct, frozen=True, gc=False):
     table: of contracts.CAPTURED_TABLES, MESSAGES, or a name that no mode knows.
     op: c, u, d, t (TRUNCATE, which has no row), m, or r (a row of a snapshot).
     row: the row as it is after the change, or before it for a delete; None where it was not
-        asked for, or there is none. An outbox row or a message is what it says of its order.
+        asked for, or there is none. An outbox row or a message is what it says of its order; it
+        says so once, when it is inserted: who prunes the outbox tells nothing of orders.
     committed_us, captured_us: microseconds since the epoch; the commit by the database's clock,
         the reading by Debezium's.
     """
@@ -137,7 +152,7 @@ Record = Change | Begin | End | SnapshotNotice | Tombstone
 
 class _Source(Struct):
     table: str
-    ts_us: int
+    ts_us: int | None = None
     tx: int | None = msgspec.field(name="txId", default=None)
 
 
@@ -211,11 +226,15 @@ def decode(value: bytes | None, offset: int, wanted: Collection[str]) -> Record:
     )
 
 
-def _change(envelope: _Envelope, offset: int, wanted: Collection[str]) -> Change:
+def _change(envelope: _Envelope, offset: int, wanted: Collection[str]) -> Change | Tombstone:
     source, op = envelope.source, envelope.op
     if source is None:
         raise ValueError("a change without `source`")
     table = MESSAGES if op == "m" else source.table
+    if op == "m" and source.tx is None:
+        return _outside_transactions(envelope.message, offset)
+    if source.ts_us is None:
+        raise ValueError("a change without its time, `source.ts_us`")
     if op != "m" and op not in _OPS:
         raise ValueError(f"operation {op!r} is none of c, u, d, t, r, m")
     if op != "r" and (source.tx is None or envelope.transaction is None):
@@ -235,7 +254,7 @@ def _change(envelope: _Envelope, offset: int, wanted: Collection[str]) -> Change
 def _row(envelope: _Envelope, table: str) -> Row | None:
     if table == MESSAGES:
         return _published_by_message(envelope.message)
-    if envelope.op == "t":
+    if envelope.op == "t" or (table == OUTBOX and envelope.op not in ("c", "r")):
         return None
     raw = envelope.before if envelope.op == "d" else envelope.after
     if bytes(raw) == _NOTHING:
@@ -257,6 +276,13 @@ def _published_by_message(message: _Message | None) -> PublishedOrder | None:
         return _PUBLISHED.decode(base64.b64decode(message.content, validate=True))
     except (msgspec.DecodeError, binascii.Error) as error:
         raise ValueError(f"logical message: {error}") from error
+
+
+def _outside_transactions(message: _Message | None, offset: int) -> Tombstone:
+    """pg_logical_emit_message(false, …) belongs to no transaction, as others' heartbeats do."""
+    if message is not None and message.prefix == ORDERS_MESSAGE_PREFIX:
+        raise ValueError("an order's message outside its transaction: emit it with `true`")
+    return Tombstone(offset)
 
 
 def _boundary(envelope: _Envelope, offset: int) -> Begin | End:

@@ -294,7 +294,8 @@ class TransactionTracker:
             del self._pending[tx], self._ends[tx]
             self._finish(tx)
             self.frontier = commit_lsn
-            released.append(self._released(pending, self.widened(tx), commit_lsn, end.committed_us))
+            tx_id = self._xid_near = self.widened(tx)  # of a stream that runs for years
+            released.append(self._released(pending, tx_id, commit_lsn, end.committed_us))
         return released
 
     def _is_whole(self, pending: _Pending, end: End) -> bool:

@@ -168,6 +168,7 @@ def consumer(settings: Settings) -> Consumer:
             "bootstrap.servers": settings.kafka_bootstrap,
             "group.id": "lockstep",  # the client asks for one; nothing is committed under it
             "enable.auto.commit": False,
+            "auto.offset.reset": "error",  # a removed offset is told, not passed over
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "log_level": 0,

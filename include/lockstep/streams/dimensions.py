@@ -252,19 +252,22 @@ def stored_history(settings: Settings) -> Reached:
     return reached_of(open_table(uri)) if DeltaTable.is_deltatable(uri) else Reached(None, 0)
 
 
-def load_cache(settings: Settings, frontier: int | None) -> DimensionCache:
-    """The versions that orders after the frontier may need, out of the history as it is now."""
+def load_cache(settings: Settings, frontier: int | None) -> tuple[DimensionCache, Reached]:
+    """The versions that orders after the frontier may need, and how far the history was by then.
+
+    Of one version of the history's table: another query may be writing it.
+    """
     cached = DimensionCache()
     uri = settings.table_uri(DIMENSION_CHANGES)
     if not DeltaTable.is_deltatable(uri):
-        return cached
+        return cached, Reached(None, 0)
     table = open_table(uri)
     for dimension in DIMENSION_TABLES:
         for version in _stored_versions(table, dimension, frontier):
             cached.take(version, -1)
             if not cached.holds(dimension):
                 break
-    return cached
+    return cached, reached_of(table)
 
 
 def _stored_versions(table: DeltaTable, dimension: str, frontier: int | None) -> Iterator[Version]:

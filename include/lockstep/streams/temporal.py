@@ -37,6 +37,7 @@ from lockstep.streams.dimensions import (
     history_log,
     history_rows,
     load_cache,
+    relation,
     stored_history,
     stored_relation,
     versions_of,
@@ -86,7 +87,8 @@ class History:
         self._settled = -1 if frontier is None else frontier
         self._written_at = 0.0
         self._stored = -1
-        self.cached: DimensionCache = load_cache(settings, frontier)
+        self.cached: DimensionCache
+        self.cached, self._loaded = load_cache(settings, frontier)
 
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
         """Take in the transactions' changes of dimensions; durable when this returns.
@@ -142,22 +144,22 @@ class History:
         return stored_relation(spark, self._settings, dimension, ids)
 
     def catch_up(self, frontier: int, skipped: frozenset[int]) -> None:
-        """Take in what the topic tells of the dimensions up to a frontier that Delta has not yet.
+        """Take in what the topic tells of the dimensions up to a frontier that was not loaded.
 
         Raises StreamError when the topic does not reach that frontier.
         """
-        stored = stored_history(self._settings)
-        if stored.frontier is not None and stored.frontier >= frontier:
+        loaded = self._loaded
+        if loaded.frontier is not None and loaded.frontier >= frontier:
             return
         tracker = TransactionTracker(
             wanted=DIMENSION_TABLES,
-            frontier=stored.frontier,
-            next_offset=stored.resume_offset,
+            frontier=loaded.frontier,
+            next_offset=loaded.resume_offset,
             xid_near=0,
             skipped=skipped,
         )
         end = change_topic.end_offset(self._settings)
-        for records in change_topic.read_again(self._settings, stored.resume_offset, end):
+        for records in change_topic.read_again(self._settings, loaded.resume_offset, end):
             decoded = (
                 Tombstone(offset) if offset in skipped else decode(value, offset, DIMENSION_TABLES)
                 for offset, value in records
@@ -220,7 +222,10 @@ class TemporalEnrichment(Enrichment):
         self._spark = spark.newSession()  # the shared SQL's relations are views of a session
         self._history = history
         self._bound_before: dict[str, tuple[pa.Table, DataFrame]] = {}
-        self.enriched([_NOBODYS_ORDER])  # a JVM's first join takes seconds: not the first order's
+        # A JVM's first join takes seconds: not the first order's. It needs no history, for which a
+        # query may have to be awaited that the driver starts later.
+        nobody = {name: relation(name, ()) for name in DIMENSION_TABLES}
+        self._joined({ORDERS: _orders_relation([_NOBODYS_ORDER]), **nobody})
 
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
         self._history.learn(transactions, resume_offset)
@@ -238,14 +243,7 @@ class TemporalEnrichment(Enrichment):
         alive = [change for change in changes if change.row is not None]
         if not alive:
             return {name: pa.nulls(len(changes), SCHEMA.field(name).type) for name in names}
-        is_worth_compiling = len(alive) > INTERPRETED_ORDERS_MAX
-        self._spark.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
-        factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
-        self._spark.conf.set("spark.sql.codegen.factoryMode", factory)
-        relations = {
-            name: self._bound(name, table) for name, table in self._relations(alive).items()
-        }
-        rows = enrich_orders(self._spark, relations).toArrow()
+        rows = self._joined(self._relations(alive))
         keys = zip(rows["order_id"].to_pylist(), rows["valid_from"].to_pylist(), strict=True)
         places = {key: place for place, key in enumerate(keys)}
         taken = pa.array([places.get((c.order_id, c.commit_lsn)) for c in changes], pa.int64())
@@ -253,6 +251,15 @@ class TemporalEnrichment(Enrichment):
             name: rows[name].combine_chunks().take(taken).cast(SCHEMA.field(name).type)
             for name in names
         }
+
+    def _joined(self, relations: dict[str, pa.Table]) -> pa.Table:
+        """The shared SQL over these relations."""
+        is_worth_compiling = relations[ORDERS].num_rows > INTERPRETED_ORDERS_MAX
+        self._spark.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
+        factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
+        self._spark.conf.set("spark.sql.codegen.factoryMode", factory)
+        bound = {name: self._bound(name, table) for name, table in relations.items()}
+        return enrich_orders(self._spark, bound).toArrow()
 
     def _relations(self, changes: Sequence[OrderChange]) -> dict[str, pa.Table]:
         """The orders, and of the dimensions the versions of the rows that they refer to."""
