@@ -96,11 +96,14 @@ def class_archive(settings: Settings) -> "Path":
 
 
 def _java_options(settings: Settings, jvm: str, archive_to: "Path | None" = None) -> str:
-    """jvm: the driver's own options. A missing archive, or one that does not fit, is left out."""
+    """jvm: the driver's own options. An archive that does not fit is left out by Java itself.
+
+    A missing one by us: for it Java would do without the archive of its own classes, too.
+    """
     options = [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}", jvm]
     if archive_to is not None:
         options.append(f'"-XX:ArchiveClassesAtExit={archive_to}"')
-    elif _is_local(settings):
+    elif _is_local(settings) and class_archive(settings).exists():
         options.append(f'"-XX:SharedArchiveFile={class_archive(settings)}"')
     return " ".join(options)
 

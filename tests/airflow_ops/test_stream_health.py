@@ -17,6 +17,7 @@ from lockstep.stack import connector
 from lockstep.supervise import launcher, lease, patience
 from lockstep.supervise.desired import DesiredState, desired_path, read_desired, write_desired
 from lockstep.supervise.health import Health
+from lockstep.supervise.observation import observe
 
 from tests.supervise.conftest import behave, settings, starts
 
@@ -151,6 +152,17 @@ def test_a_stream_that_is_well_before_its_restart_is_watched_on(stream) -> None:
     assert is_silent(watching)
     os.kill(stream.pid, signal.SIGKILL)
     assert event_of(watching)["reason"] == WakeReason.DEAD
+
+
+def test_a_restart_that_another_keeper_made_is_not_made_again(stream, behave, settings) -> None:
+    """As after a restart of the triggerer, which knows of it what it was told at first."""
+    long_ago = (datetime.now(UTC) - timedelta(days=20)).isoformat()
+    behave(MODE, "lag")
+    deadline = time.monotonic() + SECONDS_MAX
+    while observe(settings, MODE).finding.health is not Health.LAGGING:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert event_of(trigger(restart_at=long_ago, restarts=3))["reason"] == WakeReason.LAGGING
 
 
 def test_a_stream_that_is_stopped_while_its_restart_is_awaited_is_stopped(settings) -> None:

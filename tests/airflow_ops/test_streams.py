@@ -15,7 +15,7 @@ from lockstep.contracts import StreamMode
 from lockstep.errors import ServiceError
 from lockstep.settings import PROJECT_DIR
 from lockstep.stack import connector
-from lockstep.supervise import launcher, lease, observation
+from lockstep.supervise import keeper, launcher, lease, observation
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health
 
@@ -150,6 +150,20 @@ def test_a_stream_that_fails_again_and_again_is_given_up_with_its_reason(
     assert desired.state is DesiredState.STOPPED
     assert "given up after 2 restarts" in desired.reason
     assert len(starts()) == 3
+
+
+def test_a_full_disk_is_waited_for_and_not_counted(settings, starts, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper, "write_desired", full)
+        patched.setattr(launcher, "write_desired", full)
+        watch = execute()
+    assert datetime.fromisoformat(watch["restart_at"]) > datetime.now(UTC)
+    assert not starts()
+    resume(WakeReason.RESTART_DUE, watch)
+    assert len(starts()) == 1
 
 
 def test_an_error_that_only_a_person_can_mend_is_given_up_at_once(settings, starts, behave) -> None:

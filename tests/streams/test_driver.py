@@ -5,11 +5,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lockstep.contracts import HISTORY
+from lockstep.contracts import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.streams import driver
 from lockstep.streams.driver import Driver
 from lockstep.supervise import lease
+from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 
 
@@ -70,6 +71,28 @@ def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
     hosting._host_history()
     assert tried == [HISTORY, HISTORY]
     assert not hosting._has_failed
+
+
+def test_a_temporal_mode_that_does_not_come_back_leaves_the_history_to_others(
+    hosting: Driver, clock: list[float]
+) -> None:
+    """Comparisons of every mode wait for the history; it is hosted until temporal has its lease."""
+    settings = hosting._settings
+    hosting._start = lambda mode: None
+    write_desired(settings, StreamMode.TEMPORAL, DesiredState.RUNNING, "by a test")
+    clock[0] += driver.TEMPORAL_AWAY_SECONDS
+    hosting._host_history()
+    assert HISTORY not in hosting._leases  # temporal's lease is held
+    hosting._leases.pop("temporal").release()
+    clock[0] += driver.TEMPORAL_AWAY_SECONDS - 1
+    hosting._host_history()
+    assert HISTORY not in hosting._leases
+    clock[0] += 1
+    hosting._host_history()
+    assert HISTORY in hosting._leases
+    assert hosting._is_wished(HISTORY)
+    with lease.acquire(settings, StreamMode.TEMPORAL):
+        assert not hosting._is_wished(HISTORY)
 
 
 def test_while_one_mode_takes_long_to_end_the_others_go_on_to_beat(

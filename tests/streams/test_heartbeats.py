@@ -7,6 +7,7 @@ from lockstep.cdc.transactions import TransactionTracker
 from lockstep.contracts import CLIENTS, ORDERS
 from lockstep.observe.latency import LatencyWindow
 from lockstep.settings import Settings
+from lockstep.streams import heartbeats
 from lockstep.streams.heartbeats import Beats
 from lockstep.streams.runner import Progress
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
@@ -42,6 +43,17 @@ def test_who_has_written_all_of_the_topic_is_not_behind(
     assert beat(home, tracker).lag_seconds == 0.0
     tracker.feed(placed([change(8, 1)], start=2))  # of a transaction that is under way
     assert beat(home, tracker).lag_seconds == 0.0
+
+
+def test_a_beat_that_cannot_be_written_ends_nothing(
+    home: Settings, tracker: TransactionTracker, monkeypatch: pytest.MonkeyPatch, caplog
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(heartbeats, "write_heartbeat", full)
+    assert beat(home, tracker).state is DriverState.RUNNING
+    assert "outbox's heartbeat cannot be written" in caplog.text
 
 
 def test_who_is_held_back_by_a_transaction_with_changes_missing_falls_behind(

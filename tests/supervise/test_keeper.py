@@ -98,6 +98,22 @@ def test_a_stop_that_comes_before_the_restart_wins(settings, killed, starts) -> 
     assert health_of(settings, "outbox") is Health.STOPPED
 
 
+def test_a_stop_that_comes_during_the_restart_wins(settings, behave, starts, monkeypatch) -> None:
+    launcher.start(settings, ["outbox"], "by a test")
+    behave("outbox", "stall")
+    wait_for(lambda: health_of(settings, "outbox") is Health.STALLED)
+    stop = launcher.stop
+
+    def stopped_by_a_person_too(*arguments: object) -> None:
+        stop(*arguments)
+        write_desired(settings, "outbox", DesiredState.STOPPED, "by a person")
+
+    monkeypatch.setattr(launcher, "stop", stopped_by_a_person_too)
+    assert not keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    assert len(starts()) == 1
+    assert read_desired(settings, "outbox").reason == "by a person"
+
+
 def test_who_makes_the_table_anew_is_not_interrupted(settings, starts) -> None:
     launcher.start(settings, ["outbox"], "by a test")
     launcher.stop(settings, ["outbox"], "is made anew")

@@ -156,6 +156,13 @@ def test_a_driver_that_obeys_nobody_is_killed_at_the_deadline(settings, behave) 
     assert record.process() is None
 
 
+def test_who_holds_a_mode_and_is_no_driver_is_not_killed(settings) -> None:
+    start(settings, MODE)
+    launcher.stop(settings, [MODE], "is made anew")
+    with lease.acquire(settings, MODE), pytest.raises(StreamBusyError, match=str(os.getpid())):
+        launcher.stop(settings, [MODE], "enough")
+
+
 def test_a_dead_drivers_last_heartbeat_is_not_taken_for_the_new_ones(settings, behave) -> None:
     first = start(settings, MODE)
     os.kill(first.pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ ends the trigger, the stream goes on, except when a user acts on the task.
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,8 @@ class StreamHealthTrigger(BaseTrigger):
 
     wished_by: who wishes in the desired state that the stream runs; on a user's action the wish is
     withdrawn, if it is still theirs. restart_at, restarts: ISO time and number of the restart of a
-    stream that is not well; until then it is left in peace. connector_restarts and
+    stream that is not well; until then it is left in peace, unless another keeper has started a
+    driver for it meanwhile: that one is judged anew. connector_restarts and
     connector_restarted_at: how often the connector was restarted in a row, and when last.
     """
 
@@ -153,12 +154,20 @@ class StreamHealthTrigger(BaseTrigger):
         health, why = seen.finding.health, seen.finding.why
         if seen.desired is None or seen.desired.state is DesiredState.STOPPED:
             return (WakeReason.STOPPED, why) if seen.holder is None else None
-        if self.restart_at is not None and health.wrong:
+        if self.restart_at is not None and health.wrong and not self._has_new_driver(seen):
             is_due = datetime.now(UTC) >= datetime.fromisoformat(self.restart_at)
             return (WakeReason.RESTART_DUE, why) if is_due else None
         self.restart_at = None  # it is well again, by itself or by hand
         is_over = self._patience.is_over(seen.finding, seen.heartbeat, time.monotonic())
         return (WakeReason(health.value), why) if is_over else None
+
+    def _has_new_driver(self, seen: "Observation") -> bool:
+        """Whether another keeper has brought the stream back since the restart was planned."""
+        from lockstep.supervise.restart_policy import pause_seconds
+
+        pause = timedelta(seconds=pause_seconds(self.restarts))
+        planned_at = datetime.fromisoformat(self.restart_at) - pause
+        return seen.heartbeat is not None and seen.heartbeat.driver_started_at > planned_at
 
     async def _of_connector(self, settings: Settings) -> Woken | None:
         if time.monotonic() - self._connector_asked_at < CONNECTOR_POLL_SECONDS:

@@ -18,6 +18,8 @@ from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, after_failur
 
 __all__ = ["SuperviseStreamOperator", "restarts_param"]
 
+FULL_DISK_PAUSE_SECONDS = 60.0
+"""Before a start is tried again that could not write its files."""
 STATE_SECONDS_MAX = 3.0
 """For Airflow's answer within a kill, which becomes SIGKILL after 5 s."""
 
@@ -104,6 +106,9 @@ class SuperviseStreamOperator(BaseOperator):
             self._after_failure(error.why)
         except LockstepError as error:
             raise AirflowException(str(error)) from None
+        except OSError as error:  # a full disk: no failure of the stream, and not counted
+            self.log.warning("The stream %s cannot be started yet: %s", self.mode, error)
+            self._watch_until(FULL_DISK_PAUSE_SECONDS, max(restarts, 1))
         how = "was started" if is_started else "was left as it is, and is watched from now on"
         log = log_of(settings, self.mode).resolve()
         self.log.info("The stream %s %s; its log: %s", self.mode, how, log)
@@ -125,8 +130,12 @@ class SuperviseStreamOperator(BaseOperator):
         self.log.warning("Restart %d of %s %s", step.number, self.restarts_max, when)
         if not step.pause_seconds:
             self._start(restarts=step.number)
-        due = datetime.now(UTC) + timedelta(seconds=step.pause_seconds)
-        self._watch(restart_at=due.isoformat(), restarts=step.number)
+        self._watch_until(step.pause_seconds, step.number)
+
+    def _watch_until(self, pause_seconds: float, restarts: int) -> NoReturn:
+        """Watch; if it is not well by then, start it."""
+        due = datetime.now(UTC) + timedelta(seconds=pause_seconds)
+        self._watch(restart_at=due.isoformat(), restarts=restarts)
 
     def _restart_connector(self, why: str, watch: dict[str, Any]) -> NoReturn:
         """Restart what failed in Kafka Connect; all streams that are supervised may do so."""

@@ -60,7 +60,10 @@ def up(
 
 
 def down() -> None:
-    """Stop every stream and every service, gracefully, in reverse order. Data stays."""
+    """Stop every stream and every service, gracefully, in reverse order. Data stays.
+
+    Streams and the publisher stay stopped when the stack is up again: who wants them starts them.
+    """
     from lockstep.stack import control
     from lockstep.supervise import launcher
 
@@ -71,10 +74,13 @@ def down() -> None:
             console.print(f"  {outcome.service:<22} stopped in {outcome.seconds:.1f} s")
 
     with console.status("stopping …"):
-        for stream in launcher.stop_all(settings, "stopped by `lockstep down`"):
+        streams = launcher.stop_all(settings, "stopped by `lockstep down`")
+        for stream in streams:
             console.print(f"  stream {stream.mode:<15} {'killed' if stream.killed else 'stopped'}")
         control.down(settings, tell)
     console.print("everything is stopped")
+    if streams:
+        console.print("streams stay stopped after `up`, until they are started or their DAGs run")
 
 
 def status(

@@ -8,7 +8,6 @@ it would anyway.
 """
 
 import hashlib
-import shutil
 import sys
 import tempfile
 import zipfile
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from lockstep.errors import ServiceError, exit_on_error
+from lockstep.errors import LockstepError, ServiceError, exit_on_error
+from lockstep.file_lock import FileLock
 from lockstep.jars import classpath, own_jar
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.spark import class_archive, stream_session
@@ -38,16 +38,30 @@ LINES_IN_ERROR = 5
 def make(settings: Settings, told: Callable[[str], None]) -> None:
     """Make jar and archive unless they fit what is installed; says what was done.
 
-    Without an archive, for whatever reason, drivers start slower, and that is said.
-    Raises ServiceError when our classes cannot be compiled.
+    Without an archive, for whatever reason, drivers start slower, and that is said. Raises
+    ServiceError when our classes cannot be compiled, or another set-up takes too long, and
+    LockstepError when the folder cannot be written.
     """
     jar = own_jar(settings)
+    try:
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock.acquire(jar.with_suffix(".lock"), _busy, patience_seconds=LEARN_SECONDS_MAX):
+            _make(settings, jar, told)
+    except OSError as error:
+        raise LockstepError(f"{jar.parent} cannot be written: {error}") from error
+
+
+def _busy(pid: int | None) -> ServiceError:
+    return ServiceError(f"another set-up (pid {pid or 'unknown'}) does not end: end it, or wait")
+
+
+def _make(settings: Settings, jar: Path, told: Callable[[str], None]) -> None:
     stamp, wanted = jar.with_suffix(".made-from"), _made_from(settings)
-    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+    if stamp.exists() and jar.exists() and stamp.read_text(encoding="utf-8") == wanted:
         told(_as_it_is(settings))
         return
-    shutil.rmtree(jar.parent, ignore_errors=True)
-    jar.parent.mkdir(parents=True)
+    stamp.unlink(missing_ok=True)
+    class_archive(settings).unlink(missing_ok=True)
     _compile(jar)
     told("archiving what Spark's JVMs load, a minute or so")
     try:
@@ -81,13 +95,15 @@ def _sources() -> list[Path]:
 
 
 def _compile(jar: Path) -> None:
-    """A jar, for class data sharing knows no folders."""
+    """A jar, for class data sharing knows no folders; drivers may be using the one of before."""
     with tempfile.TemporaryDirectory() as folder:
         classes = Path(folder)
         java_classes.compile_java(_sources(), classes, java_classes.spark_jars("hadoop-client-api"))
-        with zipfile.ZipFile(jar, "w") as made:
+        partial = jar.with_suffix(".partial")
+        with zipfile.ZipFile(partial, "w") as made:
             for file in sorted(classes.rglob("*.class")):
                 made.write(file, file.relative_to(classes))
+        partial.replace(jar)
 
 
 def _archive(settings: Settings) -> None:
@@ -105,7 +121,9 @@ def _archive(settings: Settings) -> None:
 def learn(settings: Settings, archive: Path) -> None:
     """Do what drivers do, once; the archive is written when this process ends."""
     with tempfile.TemporaryDirectory() as home:
-        alone = Settings(home=Path(home), jars_dir=settings.jars_dir)
+        alone = Settings(
+            home=Path(home), jars_dir=settings.jars_dir, lakehouse="", spark_master="local[2]"
+        )
         spark = stream_session(alone, "lockstep setup", archive_to=archive)
         _do_what_drivers_do(spark, alone)
         spark.stop()

@@ -3,7 +3,7 @@
 It takes the leases first, so that a mode never has two drivers, and gives each back when the mode
 is dropped: because someone wishes it stopped, or because it failed. A mode that fails does not take
 the others along. SIGTERM stops all after the micro-batches under way. While no temporal mode runs
-anywhere, a driver also hosts the `history` query, so that the dimensions' history has no hole.
+anywhere, nor is about to, a driver also hosts the `history` query: all comparisons wait for it.
 """
 
 import math
@@ -37,6 +37,8 @@ POLL_SECONDS = 0.5
 BEAT_SECONDS = 1.0
 HISTORY_PAUSE_SECONDS = 30.0
 """After the history query failed, before it is tried again."""
+TEMPORAL_AWAY_SECONDS = 60.0
+"""A temporal mode that shall run and does not is about to be restarted; after this it is not."""
 
 
 class Driver:
@@ -52,6 +54,7 @@ class Driver:
         self._clock, self._metrics = DatabaseClock(settings), StreamMetrics(settings)
         self._beaten = 0.0
         self._history_not_before = 0.0
+        self._temporal_seen = time.monotonic()
         self._asked_to_stop = threading.Event()
         self._has_failed = False
         self._spark: SparkSession | None = None
@@ -144,18 +147,23 @@ class Driver:
 
     def _is_wished(self, mode: str) -> bool:
         if mode == HISTORY:
-            return not self._temporal_is_wished()
+            return not self._temporal_writes_history()
         desired = read_desired(self._settings, mode)
         return desired is None or desired.state is DesiredState.RUNNING
 
-    def _temporal_is_wished(self) -> bool:
-        return is_wished(self._settings, StreamMode.TEMPORAL)
+    def _temporal_writes_history(self) -> bool:
+        """Whether a temporal mode has it, in whichever driver, or is about to take it."""
+        if not is_wished(self._settings, StreamMode.TEMPORAL):
+            return False
+        if lease.holder(self._settings, StreamMode.TEMPORAL) is not None:
+            self._temporal_seen = time.monotonic()
+        return time.monotonic() - self._temporal_seen < TEMPORAL_AWAY_SECONDS
 
     def _host_history(self) -> None:
         """Take on the history query when nobody writes the history, here or elsewhere."""
         if HISTORY in self._leases or StreamMode.TEMPORAL in self._runners:
             return
-        if time.monotonic() < self._history_not_before or self._temporal_is_wished():
+        if time.monotonic() < self._history_not_before or self._temporal_writes_history():
             return
         try:
             self._leases[HISTORY] = lease.acquire(self._settings, HISTORY)

@@ -1,5 +1,6 @@
 """What the driver tells of its modes: heartbeats, with their distance to database and topic."""
 
+import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +19,8 @@ from lockstep.supervise.heartbeat import (
     IncompleteTransaction,
     write_heartbeat,
 )
+
+log = logging.getLogger(__name__)
 
 
 class DatabaseClock:
@@ -53,7 +56,10 @@ class Beats:
         clock: DatabaseClock | None = None,
         failure: BaseException | None = None,
     ) -> Heartbeat:
-        """Replace the mode's heartbeat with what is known now; returns it."""
+        """Replace the mode's heartbeat with what is known now; returns it.
+
+        A disk that is full is logged, and ends no stream; supervision misses the beats by itself.
+        """
         now = datetime.now(UTC)
         known = {} if runner is None else self._of(mode, runner, now)
         if clock is not None:
@@ -68,7 +74,10 @@ class Beats:
             error=error,
             **known,
         )
-        write_heartbeat(self._settings, beat)
+        try:
+            write_heartbeat(self._settings, beat)
+        except OSError as problem:
+            log.warning("%s's heartbeat cannot be written: %s", mode, problem)
         return beat
 
     def _of(self, mode: str, runner: Runner, now: datetime) -> dict:

@@ -10,7 +10,7 @@ from lockstep.contracts import StreamMode
 from lockstep.errors import StreamBusyError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
-from lockstep.supervise.desired import DesiredState, write_desired
+from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import Observation, observe
 from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, Restart, after_failure, helps
@@ -53,7 +53,11 @@ def restart(settings: Settings, mode: str, wished_by: str, restarts: int) -> boo
     if _is_unwished(seen):
         return False
     if seen.holder is not None and seen.finding.health.wrong:
-        launcher.stop(settings, [mode], f"is started again: it {seen.finding.why}")
+        reason = f"is started again: it {seen.finding.why}"
+        launcher.stop(settings, [mode], reason)  # may take minutes
+        wish = read_desired(settings, mode)
+        if wish.state is DesiredState.STOPPED and wish.reason != reason:
+            return False
     return ensure_running(settings, mode, wished_by, restarts)
 
 

@@ -85,7 +85,8 @@ def stop(settings: Settings, modes: Sequence[str], reason: str) -> list[Stopped]
     """Wish that these modes stop, and wait until they have, after the micro-batch under way.
 
     A driver that does not let go of a mode in time is killed, with all that it runs; nothing is
-    lost by that. Other modes of the driver are left running otherwise.
+    lost by that. Other modes of the driver are left running otherwise. Raises StreamBusyError when
+    it is no driver that holds the mode, but a rebuild: that is not interrupted.
     """
     running = {mode for mode in modes if lease.holder(settings, mode) is not None}
     for mode in modes:
@@ -221,8 +222,12 @@ def _still_held(settings: Settings, modes: Collection[str], seconds_max: float) 
 
 def _kill_driver(settings: Settings, mode: str) -> None:
     """End the driver that holds the mode, and the JVM to which a dead one left it."""
-    if (pid := lease.holder(settings, mode)) is not None:
-        process.stop(_record_of(pid), signal.SIGTERM, TERM_SECONDS_MAX)
+    if (pid := lease.holder(settings, mode)) is None:
+        return
+    beat = read_heartbeat(settings, mode)
+    if beat is None or beat.pid != pid:  # a driver beats as soon as it holds the mode
+        raise StreamBusyError(mode, pid)
+    process.stop(_record_of(pid), signal.SIGTERM, TERM_SECONDS_MAX)
 
 
 def _record_of(holder: int) -> ProcessRecord:

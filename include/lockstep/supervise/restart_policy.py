@@ -40,8 +40,12 @@ def after_failure(
         restarts = 0
     if restarts >= restarts_max:
         return GiveUp(restarts)
-    pause_seconds = min(FIRST_PAUSE_SECONDS * 2 ** (restarts - 1), PAUSE_SECONDS_MAX)
-    return Restart(restarts + 1, pause_seconds if restarts else 0.0)
+    return Restart(restarts + 1, pause_seconds(restarts + 1))
+
+
+def pause_seconds(number: int) -> float:
+    """Before the restart of this number, counted from 1."""
+    return 0.0 if number <= 1 else min(FIRST_PAUSE_SECONDS * 2 ** (number - 2), PAUSE_SECONDS_MAX)
 
 
 def helps(error_name: str) -> bool:
