@@ -78,5 +78,6 @@ def test_what_was_cut_short_is_made_again(
 def test_a_driver_starts_from_it(spark: SparkSession) -> None:
     archive = class_archive(Settings.load())
     assert archive.exists(), "`make setup` says why there is none"
-    jvm = next(child for child in psutil.Process().children() if child.name() == "java")
+    jvm = psutil.Process(spark.sparkContext._gateway.proc.pid)
+    assert jvm.name() == "java"
     assert str(archive) in Path(f"/proc/{jvm.pid}/maps").read_text(encoding="utf-8")
