@@ -1,5 +1,9 @@
 """The dimensions' history in Delta: whole, and with a frontier that others can wait for."""
 
+from collections.abc import Callable
+
+import pyarrow.compute as pc
+import pytest
 from lockstep.cdc.records import Change, End, NameRow
 from lockstep.cdc.transactions import OffsetRange, Transaction
 from lockstep.contracts import CLIENTS
@@ -42,22 +46,44 @@ def test_its_frontier_never_goes_back_when_transactions_come_again(tmp_path, clo
     assert stored_history(settings).frontier == 30
 
 
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What the change topic tells: of each transaction its commit LSN and the client it changes."""
+
+    def tell(*told: tuple[int, int]) -> None:
+        records = [
+            record
+            for lsn, client in told
+            for record in (*transaction(lsn, client).changes, End(lsn + 1, lsn, lsn, ONE, lsn))
+        ]
+        read = [(record.offset, record) for record in records]
+        monkeypatch.setattr(temporal.change_topic, "end_offset", lambda _: read[-1][0] + 1)
+        monkeypatch.setattr(temporal.change_topic, "read_again", lambda *_: [read])
+
+    monkeypatch.setattr(temporal, "decode", lambda value, *_: value)
+    return tell
+
+
 def test_what_another_query_writes_while_the_history_is_loaded_is_not_missed(
-    tmp_path, monkeypatch
+    tmp_path, topic
 ) -> None:
     settings = Settings(home=tmp_path)
     writing = History(settings, history_log(settings), None)
     writing.learn([transaction(10, 1)], 11)
     loaded = History(settings, None, 30)
     writing.learn([transaction(20, 2), transaction(30, 3)], 31)
-    topic = [
-        record
-        for lsn in (20, 30)
-        for record in (*transaction(lsn, lsn // 10).changes, End(lsn + 1, lsn, lsn, ONE, lsn))
-    ]
-    read = [(record.offset, record) for record in topic]
-    monkeypatch.setattr(temporal, "decode", lambda value, *_: value)
-    monkeypatch.setattr(temporal.change_topic, "end_offset", lambda _: 32)
-    monkeypatch.setattr(temporal.change_topic, "read_again", lambda *_: [read])
+    topic((20, 2), (30, 3))
     loaded.catch_up(30, frozenset())
-    assert loaded.cached.relation(CLIENTS, {1, 2, 3})["id"].to_pylist() == [1, 2, 3]
+    assert loaded.cached.relation(CLIENTS, [1, 2, 3])["id"].to_pylist() == [1, 2, 3]
+
+
+def test_catching_up_ends_at_the_streams_own_frontier(tmp_path, topic) -> None:
+    """Its next orders need the versions of then, although newer ones are in the topic."""
+    settings = Settings(home=tmp_path)
+    History(settings, history_log(settings), None).learn([transaction(10, 1)], 11)
+    loaded = History(settings, None, 30)
+    topic((20, 2), (30, 3), (40, 2), (50, 2), (60, 2))
+    loaded.catch_up(30, frozenset())
+    loaded.learn([transaction(40, 2)], 41)
+    kept = loaded.cached.relation(CLIENTS, [2])
+    assert kept.filter(pc.field("id") == 2)["valid_from"].to_pylist() == [20, 40]

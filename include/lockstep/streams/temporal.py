@@ -165,6 +165,8 @@ class History:
                 for offset, value in records
             )
             for transaction in tracker.feed(decoded):
+                if transaction.commit_lsn > frontier:
+                    return  # the stream's own: to learn it forgets what orders before it need
                 if transaction.changes is None:
                     large = LargeTransaction(self._settings, transaction, skipped, _nothing)
                     self.learn_large(large)
