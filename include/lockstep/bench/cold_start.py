@@ -74,7 +74,7 @@ def _start(driver: str, settings: Settings, home: Path) -> tuple[float, float]:
 
 def main(driver: str, jars_dir: str, home: str) -> None:
     """One start, in this process; prints its seconds as JSON."""
-    settings = Settings(home=Path(home), jars_dir=Path(jars_dir))
+    settings = Settings(home=Path(home), jars_dir=Path(jars_dir), spark_master="local[2]")
     began = time.monotonic()
     start = stream_session if driver == STREAMS else spark_session
     spark = start(settings, "lockstep bench cold-start")
