@@ -128,6 +128,22 @@ def test_the_snapshot_is_one_transaction_before_all_others() -> None:
     assert follower.frontier == 0
 
 
+def test_what_was_written_up_to_the_snapshot_can_be_gone_on_with() -> None:
+    """Its STARTED, read again behind a frontier, would be a second snapshot."""
+    records = placed(
+        [
+            SnapshotNotice(0, "STARTED"),
+            change(None, 1, op="r"),
+            SnapshotNotice(0, "COMPLETED"),
+            change(7, 1),
+            end(7, 50, orders=1),
+        ]
+    )
+    snapshot, _ = tracker(frontier=None).feed(records)
+    again = tracker(frontier=snapshot.commit_lsn, next_offset=snapshot.offsets.first)
+    assert commits(again.feed(records)) == [50]
+
+
 def test_rows_of_an_unfinished_snapshot_are_discarded() -> None:
     follower = tracker(frontier=None)
     records = [
@@ -177,22 +193,35 @@ def test_a_transaction_too_large_to_hold_is_named_by_its_offsets(
         (2**32 + 5, 3, 2**32 + 3),
         (2**32 + 5, 2**32 - 1, 2**32 - 1),
         (2**33 - 2, 1, 2**33 + 1),
+        (3 * 2**30, 100, 100),
+        (5, 2**32 - 1, 2**32 - 1),
     ],
 )
-def test_a_transaction_id_is_widened_to_the_nearest(near: int, tx: int, wide: int) -> None:
+def test_a_transaction_id_is_widened_to_one_around(near: int, tx: int, wide: int) -> None:
     assert tracker(xid_near=near).widened(tx) == wide
 
 
 def test_transaction_ids_are_widened_by_those_before_them() -> None:
     """A stream that runs through more than half of all 32-bit ids does not fall back by 2**32."""
     one = tracker(frontier=0, xid_near=100)
-    ids = [2**30, 2**31, 3 * 2**30, 5]
+    ids = [2**30, 2**31, 3 * 2**30, 2**32 - 5, 5]
     found = [
         transaction.tx_id
         for place, tx in enumerate(ids, start=1)
         for transaction in one.feed(placed([change(tx, 1), end(tx, place, orders=1)], 2 * place))
     ]
-    assert found == [2**30, 2**31, 3 * 2**30, 2**32 + 5]
+    assert found == [2**30, 2**31, 3 * 2**30, 2**32 - 5, 2**32 + 5]
+
+
+def test_a_topic_read_again_from_long_ago_gives_the_ids_that_were() -> None:
+    one = tracker(frontier=0, xid_near=3_000_000_000)
+    ids = [100, 900_000_000, 2_999_999_000, 3_000_000_100]
+    found = [
+        transaction.tx_id
+        for place, tx in enumerate(ids, start=1)
+        for transaction in one.feed(placed([change(tx, 1), end(tx, place, orders=1)], 2 * place))
+    ]
+    assert found == ids
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -35,7 +35,9 @@ _CENT, _PRICES_BELOW = Decimal("0.01"), Decimal(10**8)
 
 def _require_price(price: Decimal | None) -> None:
     """Raise ValueError for what decimal(10,2) does not hold: the column has been retyped."""
-    if price is not None and (price % _CENT or not -_PRICES_BELOW < price < _PRICES_BELOW):
+    if price is None:
+        return
+    if not price.is_finite() or abs(price) >= _PRICES_BELOW or price % _CENT:
         raise ValueError(f"the price {price} is no decimal(10,2)")
 
 
@@ -232,7 +234,7 @@ def _change(envelope: _Envelope, offset: int, wanted: Collection[str]) -> Change
         raise ValueError("a change without `source`")
     table = MESSAGES if op == "m" else source.table
     if op == "m" and source.tx is None:
-        return _outside_transactions(envelope.message, offset)
+        return _outside_transactions(envelope.message, offset, wanted)
     if source.ts_us is None:
         raise ValueError("a change without its time, `source.ts_us`")
     if op != "m" and op not in _OPS:
@@ -278,9 +280,12 @@ def _published_by_message(message: _Message | None) -> PublishedOrder | None:
         raise ValueError(f"logical message: {error}") from error
 
 
-def _outside_transactions(message: _Message | None, offset: int) -> Tombstone:
+def _outside_transactions(
+    message: _Message | None, offset: int, wanted: Collection[str]
+) -> Tombstone:
     """pg_logical_emit_message(false, …) belongs to no transaction, as others' heartbeats do."""
-    if message is not None and message.prefix == ORDERS_MESSAGE_PREFIX:
+    is_orders = message is not None and message.prefix == ORDERS_MESSAGE_PREFIX
+    if is_orders and MESSAGES in wanted:
         raise ValueError("an order's message outside its transaction: emit it with `true`")
     return Tombstone(offset)
 

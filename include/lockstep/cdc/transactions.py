@@ -20,6 +20,8 @@ from lockstep.cdc.records import Begin, Change, End, Record, SnapshotNotice, Tom
 from lockstep.contracts import SNAPSHOT_COMMIT_LSN
 from lockstep.errors import SnapshotRepeatedError
 
+XIDS_AHEAD_MAX = 2**30
+"""How far a record's transaction id may lie ahead of those before it; the rest lies behind."""
 HELD_CHANGES_MAX = 50_000
 """Changes of one transaction kept in memory (some 50 MB); a larger one is read from the topic again
 once it is whole."""
@@ -227,13 +229,13 @@ class TransactionTracker:
         return found
 
     def widened(self, tx: int) -> int:
-        """The 64-bit transaction id nearest to xid_near that has these lower 32 bits."""
-        candidate = self._xid_near - self._xid_near % XID_SPAN + tx
-        if candidate - self._xid_near > XID_SPAN // 2 and candidate >= XID_SPAN:
-            return candidate - XID_SPAN
-        if self._xid_near - candidate > XID_SPAN // 2:
-            return candidate + XID_SPAN
-        return candidate
+        """The 64-bit transaction id around xid_near that has these lower 32 bits.
+
+        From 3 * 2**30 ids back to 2**30 ahead: a topic read again begins long ago.
+        """
+        newest = self._xid_near + XIDS_AHEAD_MAX
+        wide = newest - (newest - tx) % XID_SPAN
+        return wide if wide >= 0 else wide + XID_SPAN
 
     def _note_begin(self, begin: Begin) -> None:
         if begin.tx not in self._finished:
@@ -272,6 +274,7 @@ class TransactionTracker:
             self._snapshot = None
         elif notice.kind == "COMPLETED" and self._snapshot is not None:
             snapshot, self._snapshot = self._snapshot, None
+            snapshot.first_offset += 1  # behind its STARTED, which would be a second one if reread
             self.frontier = SNAPSHOT_COMMIT_LSN
             return [self._released(snapshot, None, SNAPSHOT_COMMIT_LSN, 0), *self._release()]
         return []
@@ -294,7 +297,8 @@ class TransactionTracker:
             del self._pending[tx], self._ends[tx]
             self._finish(tx)
             self.frontier = commit_lsn
-            tx_id = self._xid_near = self.widened(tx)  # of a stream that runs for years
+            tx_id = self.widened(tx)
+            self._xid_near = max(self._xid_near, tx_id)  # of a stream that runs for years
             released.append(self._released(pending, tx_id, commit_lsn, end.committed_us))
         return released
 
