@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from lockstep.contracts import HISTORY, StreamMode
+from lockstep.errors import PoisonedRecordError
 from lockstep.settings import Settings
 from lockstep.streams import driver
 from lockstep.streams.driver import Driver
@@ -59,9 +60,16 @@ def test_a_mode_that_cannot_start_is_dropped_and_named_and_the_others_start(
     assert "Traceback" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("error", [ValueError("x"), PoisonedRecordError("topic", 0, 7, "x")])
 def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
-    hosting: Driver, clock: list[float]
+    hosting: Driver, clock: list[float], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
+    """Whatever the cause: a record, for one, may be given up in the meantime."""
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(driver.modes, "sink_of", fails)
     tried = []
     start = hosting._start
     hosting._start = lambda mode: (tried.append(mode), start(mode))

@@ -5,9 +5,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lockstep.errors import StreamCheckpointMissingError, StreamError
+from lockstep.errors import StreamCheckpointMissingError, StreamError, StreamFailedError
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import reached_of
+from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sources.delta import open_table, table_uris
 from lockstep.streams import identity, rebuild
 from lockstep.streams.identity import checkpoint_location, claim
@@ -121,6 +121,19 @@ def die_at(patch: pytest.MonkeyPatch, module: object, point: str) -> None:
         raise Died
 
     patch.setattr(module, point, die)
+
+
+def test_a_table_without_a_commit_is_not_filled() -> None:
+    """The snapshot is at LSN 0: while it is being written the table has no frontier at all."""
+    failures = iter([None, None, OSError("No space left on device")])
+    writing_the_snapshot = SimpleNamespace(
+        name=MODE,
+        tracker=SimpleNamespace(next_offset=9, frontier=0),
+        reached=Reached(None, 0),
+        failure=lambda: next(failures),
+    )
+    with pytest.raises(StreamFailedError, match="cannot be rebuilt: No space left"):
+        rebuild._wait_until_filled(writing_the_snapshot, 9, lambda *_: None)
 
 
 def test_an_object_store_is_refused(stream: Settings) -> None:

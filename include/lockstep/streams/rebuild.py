@@ -173,7 +173,8 @@ def _wait_until_filled(runner: Runner, end: int, told: Told) -> None:
             told(offset, end)
         if offset >= end and frontier is None:
             frontier = runner.tracker.frontier
-        if frontier is not None and (runner.reached.frontier or 0) >= frontier:
+        reached = runner.reached.frontier
+        if frontier is not None and reached is not None and reached >= frontier:
             return
         if time.monotonic() - moved > STILL_SECONDS_MAX:
             raise StreamFailedError(
