@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 import httpx
 import psutil
+import psycopg
 import pytest
+from lockstep.contracts import Role
 from lockstep.settings import Settings
 from lockstep.stack import airflow, control, process
+from lockstep.stack.postgres_database import AIRFLOW_DATABASE
 from lockstep.stack.service import State
 from pydantic import SecretStr
 
@@ -65,4 +68,19 @@ def test_a_killed_component_is_named_and_alone_started_again(
     outcomes: list[control.Outcome] = []
     control.up(airflow_stack, progress=outcomes.append)
     assert [one.service for one in outcomes if one.acted] == ["airflow-triggerer"]
+    assert set(states(airflow_stack).values()) == {State.RUNNING}
+
+
+def test_after_a_crash_of_its_database_up_waits_for_an_airflow_that_works(
+    airflow_stack: Settings, crash: Callable[[Settings, str], None]
+) -> None:
+    """A scheduler that lost its database ends, late: its last heartbeat is fresh until then."""
+    crash(airflow_stack, "postgres")
+    control.up(airflow_stack)
+    with psycopg.connect(**airflow_stack.connection(Role.AIRFLOW, AIRFLOW_DATABASE)) as metadata:
+        beats = metadata.execute(
+            "SELECT job_type, max(latest_heartbeat) > pg_postmaster_start_time() FROM job "
+            "WHERE job_type != 'LocalTaskJob' GROUP BY job_type"
+        ).fetchall()
+    assert dict(beats) == {"SchedulerJob": True, "DagProcessorJob": True, "TriggererJob": True}
     assert set(states(airflow_stack).values()) == {State.RUNNING}

@@ -51,3 +51,25 @@ def test_one_that_does_not_come_to_run_is_said(told: Worker) -> None:
     with pytest.raises(ServiceError, match="lockstep logs connect"):
         connector._wait_until_running(Settings())
     assert told.restarts == []
+
+
+@pytest.mark.parametrize("told", [("RUNNING", "FAILED")], indirect=True)
+def test_one_that_is_being_restarted_may_still_be_told_as_failed(
+    told: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connect takes the order, and carries it out after the next question for its states."""
+    answers = iter([["RUNNING", "FAILED"]] * 5)
+
+    def soon_restarted(_settings: Settings, what: str) -> dict:
+        told.states = next(answers, ["RUNNING", "RUNNING"])
+        return Worker.get(told, _settings, what)
+
+    monkeypatch.setattr(connector, "_get", soon_restarted)
+    connector._wait_until_running(Settings(), failed_seconds_max=5.0)
+    assert next(answers, None) is None
+
+
+@pytest.mark.parametrize("told", [("RUNNING", "FAILED")], indirect=True)
+def test_one_that_fails_again_after_its_restart_is_said(told: Worker) -> None:
+    with pytest.raises(ServiceError, match="lockstep logs connect"):
+        connector._wait_until_running(Settings(), failed_seconds_max=0.02)

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
@@ -161,6 +162,50 @@ def test_a_service_that_ends_at_its_start_is_told_with_the_end_of_its_log(
         "broker": State.CRASHED,
         "worker": State.STOPPED,
     }
+
+
+def test_a_service_that_ends_while_it_is_waited_for_is_started_again(
+    settings: Settings, services: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lost its database ends late: `up` may still find it alive."""
+    control.up(settings)
+    broker = services["broker"]
+
+    def ends_at_the_first_question(settings: Settings) -> str | None:
+        if len(broker.launches) == 1:
+            kill(settings, "broker")
+            return "silence"
+        return None
+
+    monkeypatch.setattr(broker, "problem", ends_at_the_first_question)
+    control.up(settings)
+    assert len(broker.launches) == 2
+    assert states(settings)["broker"] is State.RUNNING
+
+
+def test_a_service_that_has_ended_does_not_answer_whatever_its_probe_says(
+    settings: Settings, services: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scheduler's heartbeat, for one, is fresh when it has ended at its start."""
+    broker = services["broker"]
+
+    def ends_and_seems_to_answer(settings: Settings) -> None:
+        kill(settings, "broker")
+
+    monkeypatch.setattr(broker, "problem", ends_and_seems_to_answer)
+    with pytest.raises(ServiceError, match="broker ended after 0 s"):
+        control.up(settings)
+
+
+def test_a_database_lost_during_a_start_is_told_by_service(
+    settings: Settings, services: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_lost(settings: Settings) -> None:
+        raise psycopg.OperationalError("connection refused")
+
+    monkeypatch.setattr(services["worker"], "finish", is_lost)
+    with pytest.raises(ServiceError, match="worker cannot be started: connection refused"):
+        control.up(settings)
 
 
 def test_every_failure_is_told(settings: Settings, services: dict) -> None:

@@ -87,6 +87,22 @@ def test_stopping_takes_the_session_along_and_nothing_else(home: Path) -> None:
         own_session.kill()
 
 
+def test_what_cannot_be_recorded_does_not_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spawned: list[process.ProcessRecord] = []
+
+    def full_disk(_path: Path, _text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    spawn = process.spawn
+    monkeypatch.setattr(
+        process, "spawn", lambda *given: spawned.append(spawn(*given)) or spawned[0]
+    )
+    monkeypatch.setattr(process, "write_private", full_disk)
+    with pytest.raises(ServiceError, match=r"cannot be recorded.*No space left"):
+        start(home, SLEEPS)
+    assert spawned[0].process() is None
+
+
 def test_a_damaged_record_is_named(home: Path) -> None:
     process.record_path(home, "test").write_text("{")
     with pytest.raises(ServiceError, match=r"test\.json is damaged"):

@@ -69,7 +69,11 @@ class AirflowComponent:
 
 
 class AirflowJob(AirflowComponent):
-    """Scheduler, DAG processor or triggerer: alive as long as its heartbeat is fresh."""
+    """Scheduler, DAG processor or triggerer: alive as long as its heartbeat is fresh.
+
+    A scheduler that lost its database is about to end, but may take minutes to: heartbeats from
+    before PostgreSQL's start do not count.
+    """
 
     def __init__(
         self, component: str, job_type: str, *arguments: str, needs: tuple[str, ...] = ()
@@ -83,14 +87,17 @@ class AirflowJob(AirflowComponent):
         try:
             with psycopg.connect(**settings.connection(Role.AIRFLOW, AIRFLOW_DATABASE)) as metadata:
                 row = metadata.execute(
-                    "SELECT extract(epoch FROM max(latest_heartbeat)) FROM job WHERE job_type = %s",
+                    "SELECT extract(epoch FROM max(latest_heartbeat)), "
+                    "extract(epoch FROM pg_postmaster_start_time()) FROM job WHERE job_type = %s",
                     [self.job_type],
                 ).fetchone()
         except psycopg.Error as error:
             return f"its metadata database cannot be asked: {error}".strip()
-        heartbeat = row[0] if row else None
+        heartbeat, database_since = row
         if heartbeat is None or (record and heartbeat < record.create_time):
             return "no heartbeat yet"
+        if heartbeat < database_since:
+            return "no heartbeat since PostgreSQL was started"
         age_seconds = time.time() - float(heartbeat)
         if age_seconds > HEARTBEAT_AGE_SECONDS_MAX:
             return f"its last heartbeat is {age_seconds:.0f} s old"

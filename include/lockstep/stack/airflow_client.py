@@ -76,9 +76,14 @@ class AirflowClient:
         tasks = self._tasks(dag_id, quote(run.run_id))
         return sum(task["duration"] or 0.0 for task in tasks)
 
-    def task_states(self, dag_id: str) -> set[str]:
-        """The states that tasks are in, of all the DAG's runs; without those that have none yet."""
-        return {task["state"] for task in self._tasks(dag_id, "~") if task["state"]}
+    def triggerers(self, dag_id: str) -> set[int | None]:
+        """Who runs the triggers of the DAG's deferred tasks, of all its runs; None is nobody yet.
+
+        A number is that of a triggerer's job, another one each time that it is started. One that
+        is gone is told until another one takes its triggers.
+        """
+        deferred = (task for task in self._tasks(dag_id, "~") if task["state"] == "deferred")
+        return {(task["trigger"] or {}).get("triggerer_id") for task in deferred}
 
     def trigger(self, dag_id: str) -> None:
         """Start a run of the DAG by hand. Raises ServiceError."""

@@ -39,6 +39,8 @@ RUNNING_SECONDS_MAX = 60.0
 UNASSIGNED_SECONDS_MAX = 15.0
 """A rebalance takes less. After a crash of Kafka a worker may write its states in the wrong order
 and leave UNASSIGNED as the last of a connector that runs; started again, it writes them anew."""
+RESTARTED_SECONDS_MAX = 10.0
+"""Connect takes an order to restart what failed, and carries it out a moment later."""
 SNAPSHOT_SECONDS_MAX = 30.0
 DELIVERED_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.2
@@ -96,6 +98,7 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
         _send(settings, "PUT", "config", wanted)
     elif failure(settings) is not None:
         restart_failed(settings)
+        _wait_until_running(settings, failed_seconds_max=RESTARTED_SECONDS_MAX)
     _wait_until_running(settings)
     _wait_until_it_writes(settings)
     if _comes_to_read_its_slot(settings):
@@ -223,9 +226,12 @@ def _states(settings: Settings) -> set[str]:
     return {part["state"] for part in (status["connector"], *status["tasks"])}
 
 
-def _wait_until_running(settings: Settings) -> None:
-    restart_at = time.monotonic() + UNASSIGNED_SECONDS_MAX
-    deadline = time.monotonic() + RUNNING_SECONDS_MAX
+def _wait_until_running(settings: Settings, failed_seconds_max: float = 0.0) -> None:
+    """failed_seconds_max: for so long FAILED may still be what was before."""
+    started = time.monotonic()
+    restart_at = started + UNASSIGNED_SECONDS_MAX
+    failed_at = started + failed_seconds_max
+    deadline = started + RUNNING_SECONDS_MAX
     while (problem := _not_running(settings)) is not None:
         states = _states(settings)
         if "UNASSIGNED" in states and time.monotonic() > restart_at:
@@ -233,7 +239,8 @@ def _wait_until_running(settings: Settings) -> None:
             restart_at = deadline
         if STOPPED in states:
             raise ServiceError(f"{problem} A reset was broken off: `lockstep capture reset` again")
-        if "FAILED" in states or time.monotonic() > deadline:
+        has_failed = "FAILED" in states and time.monotonic() >= failed_at
+        if has_failed or time.monotonic() > deadline:
             raise ServiceError(f"{problem}\n`lockstep logs connect` tells more")
         time.sleep(POLL_SECONDS)
 

@@ -99,9 +99,16 @@ class Launch:
 
 
 def start(home: Path, service: str, launch: Launch) -> ProcessRecord:
-    """Start a service and record its process before returning. Raises ServiceError."""
+    """Start a service and record its process before returning. Raises ServiceError.
+
+    Guarantee: what cannot be recorded does not run on, for nobody would ever stop it.
+    """
     record = spawn(service, launch)
-    write_private(record_path(home, service), json.dumps(asdict(record)))
+    try:
+        write_private(record_path(home, service), json.dumps(asdict(record)))
+    except OSError as error:
+        kill_session(record)
+        raise ServiceError(f"{service}: its process cannot be recorded: {error}") from error
     return record
 
 

@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Protocol
 
 import psutil
+import psycopg
+from confluent_kafka import KafkaException
 
 from lockstep.errors import LockstepError, ServiceError
 from lockstep.settings import Settings
@@ -77,18 +79,38 @@ class Service(Protocol):
         """What has to be in it before others use it. Quick when it is there already."""
 
 
+class _EndedError(ServiceError):
+    """A service's process ended while it was waited for."""
+
+
 def bring_up(service: Service, settings: Settings) -> bool:
     """Make the service answer; returns False when it did already. Raises ServiceError."""
-    record = process.read_record(settings.home, service.name)
-    launched = record is None or record.process() is None
-    if launched:
-        if record is not None:
-            process.kill_session(record)
-        launch = service.launch(settings)
-        record = process.start(settings.home, service.name, launch)
-    _wait_until_it_answers(service, settings, record)
-    service.finish(settings)
+    try:
+        record = process.read_record(settings.home, service.name)
+        launched = not _comes_to_answer(service, settings, record)
+        if launched:
+            if record is not None:
+                process.kill_session(record)
+            launch = service.launch(settings)
+            record = process.start(settings.home, service.name, launch)
+            _wait_until_it_answers(service, settings, record)
+        service.finish(settings)
+    except (psycopg.Error, KafkaException) as error:  # what it needs was lost again meanwhile
+        raise ServiceError(f"{service.name} cannot be started: {str(error).strip()}") from error
     return launched
+
+
+def _comes_to_answer(
+    service: Service, settings: Settings, record: process.ProcessRecord | None
+) -> bool:
+    """Whether a process that was started before answers; one that loses its database ends late."""
+    if record is None or record.process() is None:
+        return False
+    try:
+        _wait_until_it_answers(service, settings, record)
+    except _EndedError:
+        return False
+    return True
 
 
 def _wait_until_it_answers(
@@ -96,10 +118,13 @@ def _wait_until_it_answers(
 ) -> None:
     """Probe until the service answers, its process dies, or its time is over."""
     started = time.monotonic()
-    while (problem := service.problem(settings)) is not None:
+    while True:
+        problem = service.problem(settings)
         seconds = time.monotonic() - started
         if record.process() is None:
-            raise ServiceError(_with_log(service, settings, f"ended after {seconds:.0f} s"))
+            raise _EndedError(_with_log(service, settings, f"ended after {seconds:.0f} s"))
+        if problem is None:
+            return
         if seconds > service.ready_seconds_max:
             silent = f"does not answer after {seconds:.0f} s ({problem})"
             raise ServiceError(_with_log(service, settings, silent))
