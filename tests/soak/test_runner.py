@@ -7,7 +7,7 @@ import pytest
 from lockstep.errors import SoakError
 from lockstep.settings import Settings
 from lockstep.soak.findings import Finding, findings_of
-from lockstep.soak.hour import WARM_UP_MINUTES, compared
+from lockstep.soak.hour import LATE_SECONDS_MAX, WARM_UP_MINUTES, compared, undisturbed
 from lockstep.soak.report import Progress, Report, report_path
 from lockstep.soak.runner import Plan, run, run_scenario, whole_plan
 from lockstep.soak.scenarios import Bench, Scenario
@@ -104,12 +104,21 @@ def test_the_whole_plan_kills_each_service_twenty_times() -> None:
 
 def minutes(mib: Callable[[int], float]) -> list[dict[str, float]]:
     return [
-        {"driver_mib": mib(minute), "files": 100, "p50": 0.2, "p99": 0.8} for minute in range(60)
+        {"driver_mib": mib(minute), "files": 100, "p50": 0.2, "p99": 0.8, "modes": 5, "late": 0.1}
+        for minute in range(60)
     ]
 
 
 def test_a_steady_hour_is_right_whatever_its_warm_up() -> None:
     assert compared(minutes(lambda m: 500 if m < WARM_UP_MINUTES else 1000 + m % 3)) == []
+
+
+def test_an_hour_of_which_the_load_or_a_mode_was_away_is_no_hour() -> None:
+    hour = minutes(lambda _: 1000)
+    assert undisturbed(hour, modes=5) == []
+    hour[3]["late"] = LATE_SECONDS_MAX + 1
+    hour[40]["modes"] = 4
+    assert [one.subject for one in undisturbed(hour, modes=5)] == ["load", "latency"]
 
 
 def test_memory_that_grows_is_found() -> None:

@@ -7,7 +7,7 @@ too, and Airflow alone replaces it, by one driver for all the streams that died 
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -42,13 +42,15 @@ class AirflowKills(Scenario):
     def step(self, bench: Bench, number: int, progress: Progress) -> list[Finding]:
         rng = random.Random(f"{self.name} {self.seed} {number}")  # noqa: S311 - no secret
         control.up(bench.settings)
-        with _supervised_by_airflow(bench):
+        with _supervised_by_airflow(bench) as airflow:
             moved = open_round(bench.settings, ROUND_ORDERS, rng.randrange(2**31))
             bench.checks.watch(moved.order_ids, moved.pizzas)
             with Workload(bench.settings, moved, rng.randrange(2**20), Rates()) as workload:
                 workload.go_on_for(rng.uniform(*PAUSE_SECONDS))
                 before = _pids(bench.settings)
+                gone = _triggerers(airflow, bench) if self.target is Target.TRIGGERER else set()
                 killed = kill_and_await(bench.settings, self.target, bench.modes, rng)
+                _await_watched(airflow, bench, gone)
                 after = _pids(bench.settings)
             told = [str(killed)]
             if number == self.total - 1:
@@ -64,7 +66,7 @@ class AirflowKills(Scenario):
 
 
 @contextmanager
-def _supervised_by_airflow(bench: Bench) -> Iterator[None]:
+def _supervised_by_airflow(bench: Bench) -> Iterator[AirflowClient]:
     """Each stream's DAG watches its stream, and nobody else does, until the block's end."""
     nobody_else = bench.guard.away() if bench.guard else nullcontext()
     with nobody_else, signed_in(bench.settings) as airflow:
@@ -73,13 +75,27 @@ def _supervised_by_airflow(bench: Bench) -> Iterator[None]:
             _await(lambda m=mode: airflow.knows(stream_dag_id(m)), mode, "read its DAG", deadline)
             if not airflow.unfinished(stream_dag_id(mode)):
                 airflow.trigger(stream_dag_id(mode))
-        for mode in bench.modes:
-            _await(lambda m=mode: _is_watched(airflow, m), mode, "watch it", deadline)
-        yield
+        _await_watched(airflow, bench)
+        yield airflow
 
 
-def _is_watched(airflow: AirflowClient, mode: StreamMode) -> bool:
-    return "deferred" in airflow.task_states(stream_dag_id(mode))
+def _triggerers(airflow: AirflowClient, bench: Bench) -> set[int | None]:
+    return set().union(*(airflow.triggerers(stream_dag_id(mode)) for mode in bench.modes))
+
+
+def _await_watched(airflow: AirflowClient, bench: Bench, gone: Collection[int | None] = ()) -> None:
+    """Until each mode's trigger is run by a triggerer, none of those that are gone.
+
+    That the task is deferred says nothing: so it is while no triggerer runs.
+    """
+    deadline = time.monotonic() + WATCHED_SECONDS_MAX
+    for mode in bench.modes:
+        _await(lambda m=mode: _is_watched(airflow, m, gone), mode, "watch it", deadline)
+
+
+def _is_watched(airflow: AirflowClient, mode: StreamMode, gone: Collection[int | None]) -> bool:
+    triggerers = airflow.triggerers(stream_dag_id(mode))
+    return bool(triggerers) and triggerers.isdisjoint({None, *gone})
 
 
 def _await(is_so: Callable[[], bool], mode: StreamMode, what: str, deadline: float) -> None:

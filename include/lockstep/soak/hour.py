@@ -21,6 +21,8 @@ WARM_UP_MINUTES = 10
 GROWTH_MAX = {"driver_mib": 1.15, "files": 1.5, "p50": 1.5, "p99": 2.0}
 """How much more the last third may have than the first one after the warm-up. Latencies vary with
 what else the machine does, files with when the last compaction was."""
+LATE_SECONDS_MAX = 5.0
+"""Of the generator, behind its own clock: beyond it the hour had fewer orders than it says."""
 
 
 @dataclass
@@ -47,14 +49,19 @@ class SteadyHour(Scenario):
         samples.append({**sample, "late": round(report.late_seconds_max, 2)})
         if number < self.total - 1:
             return []
-        return compared(samples) + bench.check(every_version=False)
+        return (
+            undisturbed(samples, len(bench.modes))
+            + compared(samples)
+            + bench.check(every_version=False)
+        )
 
 
 def sampled(settings: Settings, modes: list[StreamMode]) -> dict[str, float]:
-    """What is compared, now: MiB of the drivers, files of all modes, the slowest mode's seconds."""
+    """MiB of the drivers, files of all modes, the slowest mode's seconds; modes that told them."""
     beats = [read_heartbeat(settings, mode) for mode in modes]
     latencies = [beat.latency for beat in beats if beat is not None and beat.latency is not None]
     return {
+        "modes": len(latencies),
         "driver_mib": round(drivers.resident_bytes(settings) / MIB),
         "files": sum(_files(settings, mode) for mode in modes),
         "p50": round(max((one.p50 for one in latencies), default=0.0), 3),
@@ -70,6 +77,18 @@ def _files(settings: Settings, mode: StreamMode) -> int:
     """
     state = sum(1 for path in mode_folder(settings, mode).rglob("*") if path.is_file())
     return state + len(open_table(settings.table_uri(change_log_table(mode))).file_uris())
+
+
+def undisturbed(samples: list[dict[str, float]], modes: int) -> list[Finding]:
+    """A finding when the load was not what it was to be, or a mode told no latency."""
+    late = max(sample["late"] for sample in samples)
+    told = min(sample["modes"] for sample in samples[WARM_UP_MINUTES:] or samples)
+    findings = []
+    if late > LATE_SECONDS_MAX:
+        findings.append(Finding("hour", "load", f"the generator was {late:g} s late"))
+    if told < modes:
+        findings.append(Finding("hour", "latency", f"of {modes} modes {told} told theirs"))
+    return findings
 
 
 def compared(samples: list[dict[str, float]]) -> list[Finding]:
