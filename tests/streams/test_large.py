@@ -22,6 +22,7 @@ from lockstep.cdc.records import (
 )
 from lockstep.contracts import (
     CLIENTS,
+    DIMENSION_CHANGES,
     HISTORY,
     ORDERS,
     PIZZAS,
@@ -166,43 +167,81 @@ def changes_of_dimensions(rng: random.Random, count: int) -> list[tuple[str, str
 
 
 def last_states(history: temporal.History) -> dict[str, dict[int, str]]:
-    """The rows that there are, by dimension and id."""
-    rows = {
-        dimension: history.cached.relation(dimension, range(8)).to_pylist()
-        for dimension in (CLIENTS, TABLES)
-    }
+    """The rows that there are, by dimension and id; of a dimension beyond the cache none."""
     return {
-        dimension: {row["id"]: row["name"] for row in found if row["valid_to"] == FOREVER}
-        for dimension, found in rows.items()
+        dimension: {
+            row["id"]: row["name"]
+            for row in history.cached.relation(dimension, range(8)).to_pylist()
+            if row["valid_to"] == FOREVER
+        }
+        for dimension in (CLIENTS, TABLES)
+        if history.cached.holds(dimension)
     }
 
 
+def states_in_delta(settings: Settings) -> dict[str, dict[int, str]]:
+    table = open_table(settings.table_uri(DIMENSION_CHANGES)).to_pyarrow_table()
+    rows = sorted(table.to_pylist(), key=lambda row: row["commit_lsn"])
+    states = {dimension: {} for dimension in (CLIENTS, TABLES)}
+    for row in rows:
+        states[row["dimension"]][row["id"]] = None if row["op"] == "d" else row["name"]
+    return {
+        dimension: {id_: name for id_, name in found.items() if name is not None}
+        for dimension, found in states.items()
+    }
+
+
+def states_by_hand(records: Sequence[Record]) -> dict[str, dict[int, str]]:
+    states = {dimension: {} for dimension in (CLIENTS, TABLES)}
+    for one in records:
+        if isinstance(one, Change) and one.op == "t":
+            states[one.table].clear()
+        elif isinstance(one, Change) and one.op == "d":
+            states[one.table].pop(one.row.id, None)
+        elif isinstance(one, Change):
+            states[one.table][one.row.id] = one.row.name
+    return states
+
+
+@pytest.mark.parametrize("cached_max", [100, 3])
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_that_a_large_transaction_changes_again_have_their_last_state(
-    tmp_path: Path, topic: list[Record], monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path,
+    topic: list[Record],
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    cached_max: int,
 ) -> None:
+    monkeypatch.setattr(dimensions, "CACHED_ROWS_MAX", cached_max)
     rng = random.Random(seed)
     snapshot = [SnapshotNotice(0, "STARTED"), SnapshotNotice(1, "COMPLETED")]
     before = [*snapshot, *transaction(1, changes_of_dimensions(rng, 10), start=len(snapshot))]
     at_once = transaction(2, changes_of_dimensions(rng, 4 * SLICE), start=len(before))
-    topic[:] = [*before, *at_once]
-    found = []
+    behind = len(before) + len(at_once)
+    after = transaction(3, changes_of_dimensions(rng, 10), start=behind)
+    topic[:] = [*before, *at_once, *after]
+    expected = states_by_hand(topic)
+    assert any(expected.values())
     for held_max in (1_000, 40):
         monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held_max)
         settings = settings_of(tmp_path / str(held_max))
         history = temporal.History(settings, dimensions.history_log(settings), None)
+        together: list[transactions.Transaction] = []
         for one in tracker().feed(topic):
             if one.changes is None:
+                history.learn(together, 0)
+                together = []
                 history.learn_large(
                     large.LargeTransaction(settings, one, frozenset(), lambda: None)
                 )
             else:
-                history.learn([one], 0)
+                together.append(one)
+        history.learn(together, 0)
+        assert states_in_delta(settings) == expected
         stored = temporal.History(settings, None, None)
-        assert last_states(stored) == last_states(history)
-        found.append(last_states(history))
-    assert found[0] == found[1]
-    assert any(found[0].values())
+        assert last_states(stored).items() <= expected.items()
+        assert last_states(history).items() <= expected.items()
+        assert len(last_states(history)) == (2 if cached_max == 100 else 0)
 
 
 @pytest.fixture

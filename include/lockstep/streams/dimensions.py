@@ -7,7 +7,7 @@ there are. Both give the same versions.
 """
 
 import bisect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -159,11 +159,12 @@ _NONE: Mapping[str, Collection[int]] = {}
 def versions_of(
     transaction: Transaction,
     changes: Iterable[Change],
-    cached: DimensionCache,
+    living: Callable[[str], Collection[int]],
     told_elsewhere: Mapping[str, Collection[int]] = _NONE,
 ) -> list[Version]:
     """The last version of each dimension row that the transaction changed.
 
+    living: gives the ids of a dimension's rows before the transaction, which a TRUNCATE deletes.
     told_elsewhere: rows by dimension of which other slices of the transaction tell the last
     version, so that a TRUNCATE among these changes is not it.
     """
@@ -172,10 +173,9 @@ def versions_of(
         if change.table not in _VALUES:
             continue
         if change.op == TRUNCATE:
-            alive = cached.living(change.table) if cached.holds(change.table) else ()
             new = [id_ for dimension, id_ in found if dimension == change.table]
             elsewhere = told_elsewhere.get(change.table, ())
-            for id_ in {*alive, *new}.difference(elsewhere):
+            for id_ in {*living(change.table), *new}.difference(elsewhere):
                 found[change.table, id_] = _version(change, id_, DELETED, None, transaction)
         elif change.row is not None:
             op = CREATED if change.op == SNAPSHOT_ROW else change.op
@@ -268,6 +268,14 @@ def load_cache(settings: Settings, frontier: int | None) -> tuple[DimensionCache
             if not cached.holds(dimension):
                 break
     return cached, reached_of(table)
+
+
+def stored_living(settings: Settings, dimension: str) -> set[int]:
+    """Ids of the rows whose newest version in Delta is no delete."""
+    versions = _stored_versions(
+        open_table(settings.table_uri(DIMENSION_CHANGES)), dimension, FOREVER
+    )
+    return {version.id for version in versions if version.values is not None}
 
 
 def _stored_versions(table: DeltaTable, dimension: str, frontier: int | None) -> Iterator[Version]:

@@ -6,8 +6,9 @@ without the orders.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -34,11 +35,13 @@ from lockstep.streams import faults
 from lockstep.streams.dimensions import (
     FOREVER,
     DimensionCache,
+    Version,
     history_log,
     history_rows,
     load_cache,
     relation,
     stored_history,
+    stored_living,
     stored_relation,
     versions_of,
 )
@@ -98,7 +101,8 @@ class History:
         """
         versions = []
         for transaction in transactions:
-            found = versions_of(transaction, transaction.changes or (), self.cached)
+            living = partial(self._living, transaction, versions)
+            found = versions_of(transaction, transaction.changes or (), living)
             for version in found:
                 self.cached.take(version, self._settled)
             versions += found
@@ -118,19 +122,42 @@ class History:
 
         Each row once: two versions of it by one transaction could not be told apart later.
         """
-        reached = None if self._log is None else self._log.reached.frontier
-        is_new = reached is None or large.transaction.commit_lsn > reached
+        is_written = self._log is not None and self._is_new(large.transaction)
         last = large.last_changes(DIMENSION_TABLES)
+        living = partial(self._living, large.transaction, ())
         for changes in last.slices:
-            versions = versions_of(large.transaction, changes, self.cached, last.rows)
+            versions = versions_of(large.transaction, changes, living, last.rows)
             for version in versions:
                 self.cached.take(version, self._settled)
-            if self._log is not None and is_new:
+            if is_written:
                 self._log.add(history_rows(versions))
         self._settled = large.transaction.commit_lsn
-        if self._log is not None and is_new:
+        if is_written:
             transaction = large.transaction
             self._log.append(history_rows([]), transaction.commit_lsn, transaction.offsets.first)
+
+    def _living(
+        self, transaction: Transaction, unwritten: Sequence[Version], dimension: str
+    ) -> Collection[int]:
+        """Ids of the dimension's rows before the transaction.
+
+        unwritten: what was learned since Delta was written. Of a dimension beyond the cache only
+        the rows are known that this history writes: for others it has nothing to forget.
+        """
+        if self.cached.holds(dimension):
+            return self.cached.living(dimension)
+        if self._log is None or not self._is_new(transaction):
+            return ()
+        living = stored_living(self._settings, dimension)
+        for version in unwritten:
+            if version.dimension == dimension:
+                (living.discard if version.values is None else living.add)(version.id)
+        return living
+
+    def _is_new(self, transaction: Transaction) -> bool:
+        """Whether Delta does not have the transaction yet."""
+        reached = self._log.reached.frontier
+        return reached is None or transaction.commit_lsn > reached
 
     def maintain(self) -> None:
         if self._log is not None:
