@@ -32,7 +32,7 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
     worker = Connect()
     monkeypatch.setattr(connector, "_get", worker.get)
     monkeypatch.setattr(connector, "_send", worker.send)
-    monkeypatch.setattr(connector, "_wait_until_running", lambda _: None)
+    monkeypatch.setattr(connector, "_wait_until_running", lambda *_, **__: None)
     return worker
 
 

@@ -64,7 +64,7 @@ def test_a_mode_that_cannot_start_is_dropped_and_named_and_the_others_start(
 def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
     hosting: Driver, clock: list[float], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """Whatever the cause: a record, for one, may be given up in the meantime."""
+    """A record that cannot be read may be given up in the meantime."""
 
     def fails(*_: object) -> None:
         raise error

@@ -82,7 +82,7 @@ def _files(settings: Settings, mode: StreamMode) -> int:
 def undisturbed(samples: list[dict[str, float]], modes: int) -> list[Finding]:
     """A finding when the load was not what it was to be, or a mode told no latency."""
     late = max(sample["late"] for sample in samples)
-    told = min(sample["modes"] for sample in samples[WARM_UP_MINUTES:] or samples)
+    told = min(sample.get("modes", modes) for sample in samples[WARM_UP_MINUTES:] or samples)
     findings = []
     if late > LATE_SECONDS_MAX:
         findings.append(Finding("hour", "load", f"the generator was {late:g} s late"))

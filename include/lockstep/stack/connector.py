@@ -93,13 +93,13 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
     registered = _get(settings, "config")
     if registered is not None:
         wanted[MARK] = registered.get(MARK, "false")
+    has_failed = registered is not None and failure(settings) is not None
     if registered is None or registered != {**wanted, "name": contracts.CONNECTOR}:
         preflight.check(settings, first=registered is None)
         _send(settings, "PUT", "config", wanted)
-    elif failure(settings) is not None:
+    elif has_failed:
         restart_failed(settings)
-        _wait_until_running(settings, failed_seconds_max=RESTARTED_SECONDS_MAX)
-    _wait_until_running(settings)
+    _wait_until_running(settings, failed_seconds_max=RESTARTED_SECONDS_MAX * has_failed)
     _wait_until_it_writes(settings)
     if _comes_to_read_its_slot(settings):
         _withhold_mark_soon(settings)

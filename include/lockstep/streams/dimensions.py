@@ -101,10 +101,10 @@ class DimensionCache:
         if len(rows) > CACHED_ROWS_MAX:
             del self._versions[version.dimension]
 
-    def living(self, dimension: str) -> list[int]:
+    def living(self, dimension: str) -> set[int]:
         """Ids of the rows whose newest version is no delete."""
         rows = self._versions[dimension]
-        return [id_ for id_, versions in rows.items() if versions[-1][1] is not None]
+        return {id_ for id_, versions in rows.items() if versions[-1][1] is not None}
 
     def relation(self, dimension: str, ids: Collection[int]) -> pa.Table:
         """All kept versions of these rows at least, as a relation of the shared SQL.
@@ -159,7 +159,7 @@ _NONE: Mapping[str, Collection[int]] = {}
 def versions_of(
     transaction: Transaction,
     changes: Iterable[Change],
-    living: Callable[[str], Collection[int]],
+    living: Callable[[str], set[int]],
     told_elsewhere: Mapping[str, Collection[int]] = _NONE,
 ) -> list[Version]:
     """The last version of each dimension row that the transaction changed.
@@ -173,9 +173,10 @@ def versions_of(
         if change.table not in _VALUES:
             continue
         if change.op == TRUNCATE:
-            new = [id_ for dimension, id_ in found if dimension == change.table]
-            elsewhere = told_elsewhere.get(change.table, ())
-            for id_ in {*living(change.table), *new}.difference(elsewhere):
+            gone = living(change.table)
+            gone.update(id_ for dimension, id_ in found if dimension == change.table)
+            gone.difference_update(told_elsewhere.get(change.table, ()))
+            for id_ in gone:
                 found[change.table, id_] = _version(change, id_, DELETED, None, transaction)
         elif change.row is not None:
             op = CREATED if change.op == SNAPSHOT_ROW else change.op

@@ -6,6 +6,7 @@ the others along. SIGTERM stops all after the micro-batches under way. While no 
 anywhere, nor is about to, a driver also hosts the `history` query: all comparisons wait for it.
 """
 
+import math
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from lockstep.contracts import HISTORY, StreamMode
-from lockstep.errors import LockstepError, StreamBusyError
+from lockstep.errors import LockstepError, PoisonedRecordError, StreamBusyError
 from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 BEAT_SECONDS = 1.0
-HISTORY_PAUSE_SECONDS = 60.0
-"""After the history query failed, before it is tried again, whatever the reason: nobody starts it
-by hand once the cause is mended, for example with `lockstep stream skip`."""
+HISTORY_PAUSE_SECONDS = 30.0
+"""After the history query failed, before it is tried again, also after a record that could not be
+read: nobody starts it by hand once that is given up with `lockstep stream skip`."""
 TEMPORAL_AWAY_SECONDS = 60.0
 """A temporal mode that shall run and does not is about to be restarted; after this it is not."""
 
@@ -177,7 +178,10 @@ class Driver:
         if failure is not None:
             self._has_failed = self._has_failed or mode != HISTORY
             if mode == HISTORY:
-                self._history_not_before = time.monotonic() + HISTORY_PAUSE_SECONDS
+                helps = getattr(failure, "restart_helps", True)
+                helps = helps or isinstance(failure, PoisonedRecordError)
+                pause_seconds = HISTORY_PAUSE_SECONDS if helps else math.inf
+                self._history_not_before = time.monotonic() + pause_seconds
         self._capture.forget(mode)
         if runner is not None:
             # A failure is told at once: a micro-batch that waits for Kafka takes a minute to end.

@@ -6,7 +6,7 @@ without the orders.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -109,9 +109,8 @@ class History:
         self._settled = transactions[-1].commit_lsn
         if self._log is None:
             return
-        reached = self._log.reached.frontier
-        new = [v for v in versions if reached is None or v.commit_lsn > reached]
-        is_ahead = reached is None or self._settled > reached
+        new = [version for version in versions if self._is_new(version)]
+        is_ahead = self._is_new(transactions[-1])
         is_due = time.monotonic() - self._written_at >= FRONTIER_SECONDS_MAX
         if new or (is_ahead and is_due):
             self._log.append(history_rows(new), self._settled, resume_offset)
@@ -137,27 +136,27 @@ class History:
             self._log.append(history_rows([]), transaction.commit_lsn, transaction.offsets.first)
 
     def _living(
-        self, transaction: Transaction, unwritten: Sequence[Version], dimension: str
-    ) -> Collection[int]:
-        """Ids of the dimension's rows before the transaction.
+        self, transaction: Transaction, learned: Sequence[Version], dimension: str
+    ) -> set[int]:
+        """Ids of the dimension's rows before the transaction, in a set of the caller's.
 
-        unwritten: what was learned since Delta was written. Of a dimension beyond the cache only
-        the rows are known that this history writes: for others it has nothing to forget.
+        learned: versions of which Delta does not have the newest yet. Of a dimension beyond the
+        cache only the rows are known that this history writes: for others it has nothing to forget.
         """
         if self.cached.holds(dimension):
             return self.cached.living(dimension)
         if self._log is None or not self._is_new(transaction):
-            return ()
+            return set()
         living = stored_living(self._settings, dimension)
-        for version in unwritten:
-            if version.dimension == dimension:
+        for version in learned:
+            if version.dimension == dimension and self._is_new(version):
                 (living.discard if version.values is None else living.add)(version.id)
         return living
 
-    def _is_new(self, transaction: Transaction) -> bool:
-        """Whether Delta does not have the transaction yet."""
+    def _is_new(self, one: Transaction | Version) -> bool:
+        """Whether Delta does not have the transaction, or its version of a row, yet."""
         reached = self._log.reached.frontier
-        return reached is None or transaction.commit_lsn > reached
+        return reached is None or one.commit_lsn > reached
 
     def maintain(self) -> None:
         if self._log is not None:
