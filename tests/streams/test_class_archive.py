@@ -1,5 +1,6 @@
 """The archive of Spark's classes: made once for each state of what it is made of, and used."""
 
+import threading
 from pathlib import Path
 
 import psutil
@@ -10,6 +11,9 @@ from lockstep.settings import Settings
 from lockstep.spark import class_archive
 from lockstep.streams import class_archive as archiving
 from pyspark.sql import SparkSession
+
+WAITS_SECONDS = 0.3
+ENDS_SECONDS_MAX = 10
 
 
 @pytest.fixture
@@ -58,6 +62,27 @@ def test_without_one_drivers_have_our_classes_and_it_is_said_why(
     assert own_jar(settings).exists()
     archiving.make(settings, said.append)
     assert "could not be archived" in said[-1]
+
+
+def test_two_set_ups_at_once_make_one(
+    settings: Settings, archived: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each deletes what does not fit, and so would take the other's away from under its JVM."""
+    second = threading.Thread(target=archiving.make, args=(settings, print))
+    archive = archiving._archive
+
+    def while_another_begins(settings: Settings) -> None:
+        if not second.ident:
+            second.start()
+            second.join(WAITS_SECONDS)
+            assert second.is_alive(), "it did not wait for the one under way"
+        archive(settings)
+
+    monkeypatch.setattr(archiving, "_archive", while_another_begins)
+    archiving.make(settings, print)
+    second.join(ENDS_SECONDS_MAX)
+    assert not second.is_alive()
+    assert len(archived) == 1
 
 
 def test_what_was_cut_short_is_made_again(

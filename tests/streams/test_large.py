@@ -253,6 +253,17 @@ def waiting(tmp_path: Path, little_memory: Callable[[], None]) -> temporal.Histo
     return history
 
 
+@pytest.mark.spark
+def test_a_join_is_made_ready_without_the_history_that_it_will_need(
+    spark, waiting: temporal.History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query that writes the history may be one that the same driver starts later."""
+    monkeypatch.setattr(temporal, "STORED_SECONDS_MAX", 0.0)
+    temporal.TemporalEnrichment(spark, waiting)
+    with pytest.raises(StreamError, match="does not get on"):
+        waiting.relation(spark, CLIENTS, {1})
+
+
 class Clock:
     """Moves by half of the patience with each pause; then `pause` does what happens meanwhile."""
 
