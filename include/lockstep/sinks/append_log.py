@@ -101,10 +101,9 @@ class AppendLog:
         self.schema = arrow_schema(columns)
         self._partition = partition
         self._kept_hours = versions_kept_hours
-        self._commits = 0
-        self._maintenances = 0
         with told(uri):
             self._table = self._opened()
+        self._maintained = self._table.version() // MAINTAIN_COMMITS
         self._require_columns()
         self.reached = reached_of(self._table)
 
@@ -124,7 +123,6 @@ class AppendLog:
         with told(self.uri):
             self._commit(rows, self._marks(frontier, resume_offset))
         self.reached = Reached(frontier, resume_offset)
-        self._commits += 1
 
     def append_stream(
         self, rows: Iterator[pa.RecordBatch], frontier: int, resume_offset: int
@@ -134,26 +132,25 @@ class AppendLog:
         with told(self.uri):
             self._write(reader, self._marks(frontier, resume_offset))
         self.reached = Reached(frontier, resume_offset)
-        self._commits += 1
 
     def add(self, rows: pa.Table) -> None:
         """Write rows ahead of the frontier's move; a crash may lead to their being there twice."""
         if rows.num_rows:
             with told(self.uri):
                 self._write(rows, CommitProperties())
-            self._commits += 1
 
     def maintain(self) -> bool:
         """Every now and then: compact small files, shorten the log, remove what nobody needs.
 
-        Readers see the same rows before, during and after. Returns whether it was time.
+        Readers see the same rows before, during and after. The table's version says when it is
+        time, so that a writer that is often restarted does not put it off. Returns whether it was.
         """
-        if self._commits < MAINTAIN_COMMITS:
+        due = self._table.version() // MAINTAIN_COMMITS
+        if due == self._maintained:
             return False
-        self._commits = 0
-        self._maintenances += 1
+        self._maintained = due
         with told(self.uri):
-            is_vacuum_due = self._maintenances % VACUUM_MAINTENANCES == 0
+            is_vacuum_due = due % VACUUM_MAINTENANCES == 0
             tidy(self._table, self._kept_hours if is_vacuum_due else None)
             self._table.update_incremental()
         return True
