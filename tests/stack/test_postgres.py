@@ -96,14 +96,20 @@ def test_a_reader_that_waits_for_a_lock_gives_up(postgres: Settings) -> None:
 
 
 def test_preparing_again_writes_nothing(postgres: Settings) -> None:
+    """No transaction gets an id in at least one of some tries: others write to this server, too."""
+
+    def ids_given(admin: psycopg.Connection) -> int:
+        newest = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+        (before,) = admin.execute(newest).fetchone()
+        postgres_database.prepare_database(postgres)
+        (after,) = admin.execute(newest).fetchone()
+        return after - before
+
     with connect(postgres, Role.ADMIN) as admin:
         admin.execute("SELECT pg_current_xact_id()")  # everything before is in the log
         admin.commit()
         admin.autocommit = True
-        before = admin.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())").fetchone()
-        postgres_database.prepare_database(postgres)
-        after = admin.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())").fetchone()
-    assert before == after  # no transaction got an id
+        assert min(ids_given(admin) for _ in range(5)) == 0
 
 
 def test_a_changed_password_is_set_and_not_logged(postgres: Settings) -> None:
