@@ -99,7 +99,7 @@ def ensure_running(settings: Settings, password_reference: str) -> None:
         _send(settings, "PUT", "config", wanted)
     elif has_failed:
         restart_failed(settings)
-    _wait_until_running(settings, failed_seconds_max=RESTARTED_SECONDS_MAX * has_failed)
+    _wait_until_running(settings, RESTARTED_SECONDS_MAX if has_failed else 0.0)
     _wait_until_it_writes(settings)
     if _comes_to_read_its_slot(settings):
         _withhold_mark_soon(settings)

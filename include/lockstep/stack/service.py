@@ -95,10 +95,8 @@ def bring_up(service: Service, settings: Settings) -> bool:
             record = process.start(settings.home, service.name, launch)
             _wait_until_it_answers(service, settings, record)
         service.finish(settings)
-    except (
-        psycopg.OperationalError,
-        KafkaException,
-    ) as error:  # what it needs was lost again meanwhile
+    except (psycopg.OperationalError, KafkaException) as error:
+        # What it needs answered, and was lost again meanwhile.
         raise ServiceError(f"{service.name} cannot be started: {str(error).strip()}") from error
     return launched
 
