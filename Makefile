@@ -15,7 +15,7 @@ demo: setup ## Start here: hourly job and streams side by side, where they diffe
 setup: ## Make .venv, its packages and the JVM parts; again: only what has changed
 	@sh include/setup/setup.sh
 
-up: setup ## Start the embedded stack: PostgreSQL, Kafka, Connect, Airflow
+up: setup ## Start the embedded stack: PostgreSQL, Kafka, Connect, Airflow, metrics
 	@$(BIN)/lockstep up
 
 down: ## Stop the embedded stack; its data stays in .lockstep
