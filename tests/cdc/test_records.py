@@ -85,6 +85,32 @@ def test_an_outbox_row_is_what_it_says_of_its_order() -> None:
     assert found.pizzas[1].pizza is None
 
 
+def published(payload: dict) -> list[dict]:
+    """The payload as an outbox row, and as a logical message."""
+    text = json.dumps(payload)
+    message = {
+        "prefix": ORDERS_MESSAGE_PREFIX,
+        "content": base64.b64encode(text.encode()).decode(),
+    }
+    return [change(OUTBOX, after={"id": 8, "payload": text}), change("", "m", message=message)]
+
+
+@pytest.mark.parametrize("op", ["c", "u"])
+@pytest.mark.parametrize("field", ["order_time", "client_name", "table_name", "pizzas"])
+def test_a_published_order_that_lacks_a_field_is_refused_by_its_name(op: str, field: str) -> None:
+    payload = {**PAYLOAD, "op": op}
+    payload[f"{field}_renamed"] = payload.pop(field)
+    for record in published(payload):
+        with pytest.raises(PoisonedRecordError, match=f"lacks the field `{field}`"):
+            read(record)
+
+
+def test_a_published_order_that_is_gone_has_its_id_alone() -> None:
+    for record in published({"op": "d", "order_id": 1}):
+        row = read(record).row
+        assert (row.op, row.order_id) == ("d", 1)
+
+
 @pytest.mark.parametrize(
     "event",
     [
@@ -129,10 +155,9 @@ def test_a_change_without_its_time_is_refused() -> None:
 
 
 def test_a_message_counts_as_its_own_table_whatever_its_prefix() -> None:
-    content = base64.b64encode(json.dumps(PAYLOAD).encode()).decode()
-    published = read(change("", "m", message={"prefix": "orders", "content": content}))
+    _, message = map(read, published(PAYLOAD))
     foreign = read(change("", "m", message={"prefix": "lockstep.cut", "content": "?"}))
-    assert (published.table, published.row.client_name) == (MESSAGES, "Anna")
+    assert (message.table, message.row.client_name) == (MESSAGES, "Anna")
     assert (foreign.table, foreign.row) == (MESSAGES, None)
 
 

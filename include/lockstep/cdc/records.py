@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lockstep.contracts import (
     CAPTURED_TABLES,
@@ -79,14 +79,24 @@ class PricedPizza(Struct, frozen=True):
 
 
 class PublishedOrder(Struct, frozen=True):
-    """What publish_order() says of an order: the whole of it, or only that it is gone (op d)."""
+    """What publish_order() says of an order: the whole of it, or only that it is gone (op d).
+
+    A name that nobody knows is null; a field that is not there has been renamed.
+    """
 
     op: Literal["c", "u", "d"]
     order_id: int
-    order_time: datetime | None = None
-    client_name: str | None = None
-    table_name: str | None = None
-    pizzas: list[PricedPizza] | None = None
+    order_time: datetime | UnsetType = UNSET
+    client_name: str | UnsetType | None = UNSET
+    table_name: str | UnsetType | None = UNSET
+    pizzas: list[PricedPizza] | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        if self.op == "d":
+            return
+        for name in ("order_time", "client_name", "table_name", "pizzas"):
+            if getattr(self, name) is UNSET:
+                raise ValueError(f"the order lacks the field `{name}`")
 
 
 class OutboxRow(Struct, frozen=True):

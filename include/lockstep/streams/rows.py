@@ -22,24 +22,19 @@ def no_rows() -> pa.Table:
 
 def published_columns(changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
     """The enriched columns as the database itself published them; nulls for a delete."""
-    rows = [c.row if isinstance(c.row, PublishedOrder) else _GONE for c in changes]
+    rows = [c.row for c in changes]
     return {
-        "order_time": _array("order_time", [row.order_time for row in rows]),
-        "client_name": _array("client_name", [row.client_name for row in rows]),
-        "table_name": _array("table_name", [row.table_name for row in rows]),
-        "pizzas": _array(
-            "pizzas",
-            [
-                None
-                if row.pizzas is None
-                else [{"pizza": p.pizza, "price": p.price} for p in row.pizzas]
-                for row in rows
-            ],
-        ),
+        "order_time": _array("order_time", [row and row.order_time for row in rows]),
+        "client_name": _array("client_name", [row and row.client_name for row in rows]),
+        "table_name": _array("table_name", [row and row.table_name for row in rows]),
+        "pizzas": _array("pizzas", [row and _pizzas(row) for row in rows]),
     }
 
 
-_GONE = PublishedOrder(op="d", order_id=0)
+def _pizzas(row: PublishedOrder) -> list[dict[str, object]] | None:
+    if row.pizzas is None:
+        return None
+    return [{"pizza": p.pizza, "price": p.price} for p in row.pizzas]
 
 
 def change_log_rows(
