@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from lockstep.contracts import CHANGE_TOPIC, DIMENSION_CHANGES, StreamMode
+from lockstep.contracts import CHANGE_TOPIC, DIMENSION_CHANGES, Role, StreamMode
 from lockstep.errors import (
     OtherDatabaseError,
     SlotLostError,
@@ -26,9 +26,11 @@ from lockstep.settings import Settings
 from lockstep.shop.loader import load
 from lockstep.shop.moving_pizzas import open_round
 from lockstep.shop.pizza_place import read_pizza_place
+from lockstep.shop.totals import totals_of
 from lockstep.soak.catching_up import wait_until_caught_up
 from lockstep.soak.totals import current_totals
 from lockstep.sources.delta import open_table
+from lockstep.sources.postgres import connect
 from lockstep.stack import connector, preflight
 from lockstep.stack.airflow_environment import settings_environment
 from lockstep.stack.capture_reset import reset_capture
@@ -94,6 +96,20 @@ def rebuild(settings: Settings, mode: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def change_an_order(settings: Settings, order_id: int) -> None:
+    """It has each pizza twice then; and its first outbox row lies behind the second."""
+    with connect(settings, Role.OWNER) as owner:
+        with owner.transaction():
+            owner.execute("UPDATE orders SET pizzas = pizzas || pizzas WHERE id = %s", [order_id])
+            owner.execute("SELECT publish_order(%s, 'u')", [order_id])
+        owner.execute(
+            "UPDATE orders_outbox SET payload = payload WHERE order_id = %s AND op = 'c'",
+            [order_id],
+        )
+        lying = "SELECT op FROM orders_outbox WHERE order_id = %s ORDER BY ctid"
+        assert owner.execute(lying, [order_id]).fetchall() == [("u",), ("c",)]
+
+
 def recreate_slot(settings: Settings) -> None:
     """What a connector does that finds its slot gone."""
     connector.stop(settings, password_reference(settings))
@@ -149,6 +165,7 @@ def test_a_slot_recreated_under_a_running_stream_stops_it_by_name(stack: Setting
 def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_does(
     stack: Settings,
 ) -> None:
+    change_an_order(stack, *open_round(stack, 1, seed=2).order_ids)
     before = current_totals(stack, StreamMode.OUTBOX)
     topic = read_remembered(stack, StreamMode.OUTBOX).topic_id
     reset_capture(stack)
@@ -157,7 +174,9 @@ def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_doe
     assert current_totals(stack, StreamMode.OUTBOX) == before
     done = rebuild(stack, StreamMode.OUTBOX)
     assert done.returncode == 0, done.stderr
-    assert current_totals(stack, StreamMode.OUTBOX) == before
+    with connect(stack, Role.OWNER) as owner:
+        orders = [order_id for (order_id,) in owner.execute("SELECT id FROM orders")]
+        assert current_totals(stack, StreamMode.OUTBOX) == totals_of(owner, orders)
 
 
 def test_a_topic_recreated_under_a_running_stream_stops_it_by_name(stack: Settings) -> None:

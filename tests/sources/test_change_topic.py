@@ -1,0 +1,102 @@
+"""Records that Kafka no longer has are told of, never passed over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from lockstep.errors import StreamError, TopicIncompleteError
+from lockstep.settings import Settings
+from lockstep.sources import change_topic
+from lockstep.streams import identity
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.services
+
+RECORDS = 20
+REMOVED = 5
+"""The topic's first records, as a retention would remove them."""
+SECONDS_MAX = 60
+
+
+@pytest.fixture(scope="module")
+def admin(change_capture: Settings) -> AdminClient:
+    return AdminClient({"bootstrap.servers": change_capture.kafka_bootstrap})
+
+
+@pytest.fixture
+def topic(
+    change_capture: Settings, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A topic of the test's own in the change topic's place, with RECORDS records, all there."""
+    name = f"change-topic-{uuid4().hex}"
+    monkeypatch.setattr(change_topic, "CHANGE_TOPIC", name)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(SECONDS_MAX)
+    producer = Producer({"bootstrap.servers": change_capture.kafka_bootstrap})
+    for number in range(RECORDS):
+        producer.produce(name, str(number).encode(), partition=0)
+    assert producer.flush(SECONDS_MAX) == 0
+    yield name
+    admin.delete_topics([name])[name].result(SECONDS_MAX)
+
+
+@pytest.fixture
+def shortened(topic: str, admin: AdminClient) -> str:
+    """The same, without its first REMOVED records."""
+    until = TopicPartition(topic, 0, REMOVED)
+    (removed,) = admin.delete_records([until]).values()
+    assert removed.result(SECONDS_MAX).low_watermark == REMOVED
+    return topic
+
+
+def read_again(settings: Settings, first: int, end: int) -> list[tuple[int, bytes | None]]:
+    return [
+        record for records in change_topic.read_again(settings, first, end) for record in records
+    ]
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_stretch_is_read_again_without_its_end(change_capture: Settings) -> None:
+    assert read_again(change_capture, 3, 6) == [(3, b"3"), (4, b"4"), (5, b"5")]
+    assert len(read_again(change_capture, 0, RECORDS)) == RECORDS
+    assert read_again(change_capture, 6, 6) == []
+
+
+@pytest.mark.usefixtures("shortened")
+def test_a_stretch_whose_beginning_was_removed_is_not_read_from_where_the_topic_begins(
+    change_capture: Settings,
+) -> None:
+    with pytest.raises(StreamError, match=r"does not let .* be read"):
+        read_again(change_capture, REMOVED - 1, RECORDS)
+    assert read_again(change_capture, REMOVED, REMOVED + 1) == [(REMOVED, b"5")]
+
+
+@pytest.mark.usefixtures("shortened")
+def test_a_first_start_is_refused_by_a_topic_that_lost_its_beginning(
+    change_capture: Settings,
+) -> None:
+    with pytest.raises(TopicIncompleteError, match=f"begins at offset {REMOVED} only"):
+        identity.require_complete_topic(change_capture)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("shortened")
+def test_a_query_whose_next_record_was_removed_fails(
+    change_capture: Settings, spark: "SparkSession", tmp_path: Path
+) -> None:
+    records = change_topic.stream(
+        spark, change_capture, first_offset=REMOVED - 1, records_max=RECORDS
+    )
+    query = (
+        records.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(Exception, match=f"(?s)offset.*{REMOVED - 1}|data may have been lost"):
+        query.awaitTermination(SECONDS_MAX)
