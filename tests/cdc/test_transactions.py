@@ -5,7 +5,7 @@ import random
 import pytest
 from lockstep.cdc import transactions
 from lockstep.cdc.records import MESSAGES, Begin, SnapshotNotice
-from lockstep.cdc.transactions import Transaction, TransactionTracker
+from lockstep.cdc.transactions import TRUNCATE, Transaction, TransactionTracker
 from lockstep.contracts import CLIENTS, ORDERS, OUTBOX
 from lockstep.errors import SnapshotRepeatedError
 
@@ -110,6 +110,13 @@ def test_messages_count() -> None:
     records = placed([change(7, 1), end(7, 50, orders=1, messages=1)])
     assert follower.feed(records) == []
     assert commits(follower.feed(placed([change(7, 2, MESSAGES, "m")], start=2))) == [50]
+
+
+def test_a_truncate_is_kept_whatever_its_table() -> None:
+    follower = tracker(wanted={OUTBOX})
+    records = [change(7, 1), change(7, 2, op=TRUNCATE), end(7, 50, orders=2)]
+    (released,) = follower.feed(placed(records))
+    assert [(c.table, c.op) for c in released.changes] == [(ORDERS, TRUNCATE)]
 
 
 def test_a_lowered_count_of_a_restarted_connector_does_not_hold_what_was_seen_whole() -> None:

@@ -1,8 +1,8 @@
-"""A transaction, and dimensions, too large for memory give the rows that smaller ones do."""
+"""Transactions, snapshots, dimensions too large for memory give the rows that smaller ones do."""
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,10 +12,11 @@ from lockstep.cdc import transactions
 from lockstep.cdc.records import (
     AssignmentRow,
     Change,
-    End,
     NameRow,
     OrderRow,
     PizzaRow,
+    PricedPizza,
+    PublishedOrder,
     Record,
     Row,
     SnapshotNotice,
@@ -25,6 +26,7 @@ from lockstep.contracts import (
     DIMENSION_CHANGES,
     HISTORY,
     ORDERS,
+    OUTBOX,
     PIZZAS,
     TABLE_ASSIGNMENT,
     TABLES,
@@ -34,27 +36,15 @@ from lockstep.contracts import (
 from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
-from lockstep.streams import dimensions, large, modes, runner, temporal
+from lockstep.streams import dimensions, large, modes, temporal
 from lockstep.streams.dimensions import FOREVER, stored_history
-from lockstep.streams.runner import Runner
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, write_heartbeat
 
-SLICE = 25
+from tests.streams.topics import SLICE, follow, runner_of, serve, settings_of, topic_of
+
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WRITTEN_WHEN = ["seen_at", "written_at"]
 DEADLINE_SECONDS = 30
-
-
-def transaction(tx: int, rows: Sequence[tuple[str, str, Row | None]], start: int) -> list[Record]:
-    """Its changes at consecutive offsets, and its END."""
-    changes = [
-        Change(start + i, tx, i + 1, table, op, row, tx * 1000, tx * 1000)
-        for i, (table, op, row) in enumerate(rows)
-    ]
-    counts: dict[str, int] = {}
-    for table, _, _ in rows:
-        counts[table] = counts.get(table, 0) + 1
-    return [*changes, End(start + len(rows), tx, tx * 10, counts, tx * 1000)]
 
 
 def order(number: int, seating: int) -> OrderRow:
@@ -84,23 +74,14 @@ def evening() -> list[Record]:
         (ORDERS, "d", order(32, 2)),
         (CLIENTS, "d", NameRow(5, "Client 5")),
     ]
-    empty_snapshot = [SnapshotNotice(0, "STARTED"), SnapshotNotice(1, "COMPLETED")]
-    first = [*empty_snapshot, *transaction(1, setting_up, start=len(empty_snapshot))]
-    return [*first, *transaction(2, all_at_once, start=len(first))]
+    return topic_of(setting_up, all_at_once)
 
 
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """The change topic, whose records are decoded already, in slices."""
     records = evening()
-
-    def read_again(_settings: Settings, first: int, end: int) -> Iterator[list]:
-        found = [(record.offset, record) for record in records[first:end]]
-        yield from (found[at : at + SLICE] for at in range(0, len(found), SLICE))
-
-    for module in (large, runner):
-        monkeypatch.setattr(module, "decode", lambda value, _offset, _wanted: value)
-    monkeypatch.setattr(large, "read_again", read_again)
+    serve(monkeypatch, records)
     return records
 
 
@@ -113,23 +94,11 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return have
 
 
-def runner_of(spark: object, settings: Settings, mode: str) -> Runner:
-    modes.make_tables(settings, mode)
-    sink = modes.sink_of(spark, settings, mode)
-    return Runner(settings, mode, sink, xid_near=100, skipped=frozenset())
-
-
-def follow(one: Runner, records: Sequence[Record]) -> None:
-    one._advance([(record.offset, record) for record in records])
-
-
-def content(settings: Settings, mode: StreamMode) -> list[str]:
-    rows = open_table(settings.table_uri(change_log_table(mode))).to_pyarrow_table()
-    return sorted(map(repr, rows.drop_columns(WRITTEN_WHEN).to_pylist()))
-
-
-def settings_of(folder: Path) -> Settings:
-    return Settings(home=folder / "home", lakehouse=str(folder / "lakehouse"))
+def content(settings: Settings, mode: str) -> list[str]:
+    table = DIMENSION_CHANGES if mode == HISTORY else change_log_table(StreamMode(mode))
+    rows = open_table(settings.table_uri(table)).to_pyarrow_table()
+    kept = [name for name in rows.column_names if name not in WRITTEN_WHEN]
+    return sorted(map(repr, rows.select(kept).to_pylist()))
 
 
 @pytest.mark.spark
@@ -153,6 +122,60 @@ def test_too_large_for_memory_gives_the_same_rows(
         written[memory] = content(settings, mode)
         assert (one.progress.last_progress_at is not None) is (memory == "little")
     assert len(written["enough"]) == 4 + 4 + 20 + 25
+    assert written["little"] == written["enough"]
+
+
+def shown(number: int, name: str, op: str = "c") -> PublishedOrder:
+    pizzas = [PricedPizza(f"Pizza {number % 5}", Decimal(number) / 4), PricedPizza(None, None)]
+    return PublishedOrder(op, number, NOON, name, f"Table {number % 6}", pizzas)
+
+
+def snapshot() -> list[Record]:
+    """A pizzeria of before the capture; of the orders that the outbox has, 70 to 79 changed."""
+    rows = [
+        *((PIZZAS, PizzaRow(i, f"Pizza {i}", Decimal(i) / 4)) for i in range(30)),
+        *((TABLES, NameRow(i, f"Table {i}")) for i in range(30)),
+        *((CLIENTS, NameRow(i, f"Client {i}")) for i in range(30)),
+        *((TABLE_ASSIGNMENT, AssignmentRow(i, i % 6, 5 - i % 6)) for i in range(30)),
+        *((ORDERS, order(i, i % 30)) for i in range(80)),
+        *((OUTBOX, shown(i, f"Client {i}")) for i in range(80)),
+        *((OUTBOX, shown(i, f"Client {i}, married", "u")) for i in range(70, 80)),
+    ]
+    read = [
+        Change(offset, None, offset, table, "r", row, offset * 1000, offset * 1000)
+        for offset, (table, row) in enumerate(rows, start=1)
+    ]
+    return [SnapshotNotice(0, "STARTED"), *read, SnapshotNotice(len(rows) + 1, "COMPLETED")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "count", "says"),
+    [
+        (StreamMode.OUTBOX, 80, ["Client 0'", "Client 79, married", "Decimal('19.75')"]),
+        (HISTORY, 120, ["Client 29'", "Pizza 29", "Decimal('7.25')"]),
+    ],
+)
+def test_a_snapshot_too_large_for_memory_gives_the_same_rows(
+    tmp_path: Path,
+    topic: list[Record],
+    little_memory: Callable[[], None],
+    mode: str,
+    count: int,
+    says: list[str],
+) -> None:
+    topic[:] = snapshot()
+    written = {}
+    for memory in ("enough", "little"):
+        if memory == "little":
+            little_memory()
+        settings = settings_of(tmp_path / memory)
+        one = runner_of(None, settings, mode)
+        follow(one, topic)
+        written[memory] = content(settings, mode)
+        assert (one.progress.last_progress_at is not None) is (memory == "little")
+        assert one.reached.frontier == 0
+    assert len(written["enough"]) == count
+    assert all(any(text in row for row in written["enough"]) for text in says)
     assert written["little"] == written["enough"]
 
 
@@ -214,12 +237,7 @@ def test_rows_that_a_large_transaction_changes_again_have_their_last_state(
 ) -> None:
     monkeypatch.setattr(dimensions, "CACHED_ROWS_MAX", cached_max)
     rng = random.Random(seed)
-    snapshot = [SnapshotNotice(0, "STARTED"), SnapshotNotice(1, "COMPLETED")]
-    before = [*snapshot, *transaction(1, changes_of_dimensions(rng, 10), start=len(snapshot))]
-    at_once = transaction(2, changes_of_dimensions(rng, 4 * SLICE), start=len(before))
-    behind = len(before) + len(at_once)
-    after = transaction(3, changes_of_dimensions(rng, 10), start=behind)
-    topic[:] = [*before, *at_once, *after]
+    topic[:] = topic_of(*(changes_of_dimensions(rng, count) for count in (10, 4 * SLICE, 10)))
     expected = states_by_hand(topic)
     assert any(expected.values())
     for held_max in (1_000, 40):

@@ -1,0 +1,63 @@
+"""TRUNCATE of the orders deletes each order that lives, in modes that do not read the orders."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from lockstep.cdc import transactions
+from lockstep.cdc.records import MESSAGES, PricedPizza, PublishedOrder
+from lockstep.cdc.transactions import TRUNCATE
+from lockstep.contracts import ORDERS, OUTBOX, StreamMode, change_log_table
+from lockstep.settings import Settings
+from lockstep.sources.delta import open_table
+
+from tests.streams.topics import RowChange, follow, runner_of, serve, topic_of
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TRUNCATED: RowChange = (ORDERS, TRUNCATE, None)
+
+
+def told(order_id: int, op: str, by: str = OUTBOX) -> RowChange:
+    row = PublishedOrder(op, order_id, NOON, "Anna", "T1", [PricedPizza("Verdure", Decimal("9.5"))])
+    return by, "m" if by == MESSAGES else "c", row
+
+
+def deleted(settings: Settings, mode: StreamMode) -> list[tuple[int, int]]:
+    """The deletes of the mode's change log: order and commit LSN."""
+    log = open_table(settings.table_uri(change_log_table(mode))).to_pyarrow_table()
+    rows = log.to_pylist()
+    return sorted((row["order_id"], row["commit_lsn"]) for row in rows if row["op"] == "d")
+
+
+@pytest.mark.parametrize("held_max", [1_000, 0])
+@pytest.mark.parametrize(
+    ("mode", "by"), [(StreamMode.OUTBOX, OUTBOX), (StreamMode.MESSAGE, MESSAGES)]
+)
+def test_a_truncate_deletes_the_orders_that_were_published(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, mode: StreamMode, by: str, held_max: int
+) -> None:
+    monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held_max)
+    topic = topic_of([told(1, "c", by)], [told(2, "c", by)], [TRUNCATED])
+    serve(monkeypatch, topic)
+    follow(runner_of(None, home, mode), topic)
+    assert deleted(home, mode) == [(1, 30), (2, 30)]
+
+
+def test_a_truncate_deletes_who_lives_by_the_table_and_by_what_is_not_written_yet(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, gone, back, just_gone, just_made = range(1, 6)
+    before = [
+        [told(number, "c") for number in (plain, gone, back, just_gone)],
+        [told(gone, "d"), told(back, "d")],
+        [told(back, "c")],
+    ]
+    with_it = [[told(just_gone, "d")], [told(just_made, "c")], [TRUNCATED]]
+    topic = topic_of(*before, *with_it)
+    written = len(topic_of(*before))
+    serve(monkeypatch, topic)
+    one = runner_of(None, home, StreamMode.OUTBOX)
+    follow(one, topic[:written])
+    follow(one, topic[written:])
+    by_the_truncate = [order for order, lsn in deleted(home, StreamMode.OUTBOX) if lsn == 60]
+    assert by_the_truncate == [plain, back, just_made]

@@ -1,0 +1,64 @@
+"""A change topic whose records are decoded already, and streams that follow it without Spark."""
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from lockstep.cdc.records import Change, End, Record, Row, SnapshotNotice
+from lockstep.settings import Settings
+from lockstep.streams import large, modes, runner
+from lockstep.streams.runner import Runner
+
+SLICE = 25
+EMPTY_SNAPSHOT = (SnapshotNotice(0, "STARTED"), SnapshotNotice(1, "COMPLETED"))
+
+RowChange = tuple[str, str, Row | None]
+"""Its table, its operation, and the row."""
+
+
+def transaction(tx: int, rows: Sequence[RowChange], start: int) -> list[Record]:
+    """Its changes at consecutive offsets, and its END."""
+    changes = [
+        Change(start + i, tx, i + 1, table, op, row, tx * 1000, tx * 1000)
+        for i, (table, op, row) in enumerate(rows)
+    ]
+    counts: dict[str, int] = {}
+    for table, _, _ in rows:
+        counts[table] = counts.get(table, 0) + 1
+    return [*changes, End(start + len(rows), tx, tx * 10, counts, tx * 1000)]
+
+
+def topic_of(*transactions: Sequence[RowChange]) -> list[Record]:
+    """An empty snapshot and these transactions behind it; the first is 1, at LSN 10."""
+    records = list(EMPTY_SNAPSHOT)
+    for tx, rows in enumerate(transactions, start=1):
+        records += transaction(tx, rows, start=len(records))
+    return records
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, records: Sequence[Record]) -> None:
+    """Make these the change topic's records, decoded already; read again they come in slices."""
+
+    def read_again(_settings: Settings, first: int, end: int) -> Iterator[list]:
+        found = [(record.offset, record) for record in records[first:end]]
+        yield from (found[at : at + SLICE] for at in range(0, len(found), SLICE))
+
+    for module in (large, runner):
+        monkeypatch.setattr(module, "decode", lambda value, _offset, _wanted: value)
+    monkeypatch.setattr(large, "read_again", read_again)
+
+
+def runner_of(
+    spark: object, settings: Settings, mode: str, skipped: Collection[int] = ()
+) -> Runner:
+    modes.make_tables(settings, mode)
+    sink = modes.sink_of(spark, settings, mode)
+    return Runner(settings, mode, sink, xid_near=100, skipped=frozenset(skipped))
+
+
+def follow(one: Runner, records: Sequence[Record]) -> None:
+    one._advance([(record.offset, record) for record in records])
+
+
+def settings_of(folder: Path) -> Settings:
+    return Settings(home=folder / "home", lakehouse=str(folder / "lakehouse"))
