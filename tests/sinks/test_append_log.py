@@ -17,6 +17,10 @@ def append(log: AppendLog, number: int) -> None:
     log.append(pa.Table.from_pylist(rows, schema=log.schema), number, number)
 
 
+def orders(table: DeltaTable) -> list[int]:
+    return sorted(table.to_pyarrow_table()["order_id"].to_pylist())
+
+
 @pytest.mark.parametrize("commits_of_a_writer", [1, 3, 100])
 def test_restarts_of_its_writer_do_not_put_its_compaction_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits_of_a_writer: int
@@ -29,6 +33,57 @@ def test_restarts_of_its_writer_do_not_put_its_compaction_off(
         append(log, number)
         maintained += log.maintain()
         assert len(DeltaTable(log.uri).file_uris()) <= EVERY + 1
-    table = DeltaTable(log.uri).to_pyarrow_table()
-    assert sorted(table["order_id"].to_pylist()) == list(range(1, 41))
+    assert orders(DeltaTable(log.uri)) == list(range(1, 41))
     assert maintained < 40 / (EVERY - 2)
+
+
+@pytest.fixture
+def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppendLog:
+    """A log whose rows are due for their compaction, each in a file of its own."""
+    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", EVERY)
+    log = AppendLog(str(tmp_path / "log"), COLUMNS, "commit_date", 24)
+    for number in range(1, EVERY):
+        append(log, number)
+    return log
+
+
+def test_a_reader_of_a_kept_version_finds_its_files_after_the_vacuum(
+    filled: AppendLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 1)
+    append(filled, EVERY)
+    reader = DeltaTable(filled.uri)
+    assert filled.maintain()
+    assert len(DeltaTable(filled.uri).file_uris()) == 1
+    assert orders(reader) == list(range(1, EVERY + 1))
+
+
+@pytest.mark.parametrize(("vacuum_maintenances", "is_due"), [(1, True), (2, False)])
+def test_files_that_no_kept_version_needs_are_removed_when_it_is_time(
+    filled: AppendLog, monkeypatch: pytest.MonkeyPatch, vacuum_maintenances: int, is_due: bool
+) -> None:
+    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", vacuum_maintenances)
+    keeping_none = AppendLog(filled.uri, COLUMNS, "commit_date", 0)
+    append(keeping_none, EVERY)
+    files = [Path(uri) for uri in DeltaTable(filled.uri).file_uris()]
+    assert keeping_none.maintain()
+    assert [path.exists() for path in files] == [not is_due] * EVERY
+    assert orders(DeltaTable(filled.uri)) == list(range(1, EVERY + 1))
+
+
+def test_a_vacuum_removes_the_files_of_all_compactions_since_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint forgets a removed file as soon as no kept version needs it."""
+    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", EVERY)
+    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 3)
+    log = AppendLog(str(tmp_path / "log"), COLUMNS, "commit_date", 0)
+    files: set[str] = set()
+    number = maintained = 0
+    while maintained < 3:
+        number += 1
+        append(log, number)
+        files.update(DeltaTable(log.uri).file_uris())
+        maintained += log.maintain()
+    left = {uri for uri in files if Path(uri).exists()}
+    assert left <= set(DeltaTable(log.uri).file_uris())

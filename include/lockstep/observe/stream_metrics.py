@@ -123,7 +123,7 @@ def _keep_bounded(table: DeltaTable, as_of: datetime) -> None:
     oldest = (as_of - timedelta(days=KEPT_DAYS)).date()
     table.delete(f"measured_date < DATE '{oldest.isoformat()}'")
     table.optimize.compact()
-    table.vacuum(VACUUM_HOURS, dry_run=False)
+    table.vacuum(VACUUM_HOURS, dry_run=False, full=True)  # as sinks.append_log.tidy does
     table.create_checkpoint()
     table.cleanup_metadata()
 

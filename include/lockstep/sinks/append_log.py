@@ -72,7 +72,9 @@ def reached_of(table: DeltaTable) -> Reached:
 def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
     """Compact small files and shorten the log; no reader sees other rows.
 
-    vacuum_hours: remove files that no version of so many last hours needs; None removes none.
+    vacuum_hours: remove files that no version of so many last hours needs; None removes none. All
+        files are looked at (full): a checkpoint forgets a removed file after as many hours, so
+        that by the log alone those of the last compaction would go, and others stay for ever.
     """
     table.optimize.compact(
         target_size=COMPACTED_BYTES,
@@ -85,6 +87,7 @@ def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
         table.vacuum(
             vacuum_hours,
             dry_run=False,
+            full=True,
             enforce_retention_duration=False,
             post_commithook_properties=NO_HOOKS,
         )
