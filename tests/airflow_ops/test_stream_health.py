@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ from lockstep.stack import connector
 from lockstep.supervise import launcher, lease, patience
 from lockstep.supervise.desired import DesiredState, desired_path, read_desired, write_desired
 from lockstep.supervise.health import Health
+from lockstep.supervise.heartbeat import heartbeat_path
 from lockstep.supervise.observation import observe
 
 from tests.supervise.conftest import behave, settings, starts
@@ -64,6 +66,13 @@ def is_silent(watching: StreamHealthTrigger) -> bool:
     return False
 
 
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_a_trigger_is_the_same_after_a_round_trip_through_airflow() -> None:
     full = {
         "restart_at": "2026-11-03T12:00:00+00:00",
@@ -107,10 +116,10 @@ def test_each_way_to_fail_has_its_reason(stream, behave, script, reason, why) ->
     assert why in event["why"]
 
 
-def test_a_driver_that_hangs_wakes_as_stalled(stream, behave, settings, monkeypatch) -> None:
+def test_a_driver_that_hangs_wakes_as_stalled(stream, behave, settings) -> None:
     behave(MODE, "hang")
-    path = stream_health.Settings.load().home / "streams" / MODE / "heartbeat.json"
-    time.sleep(0.2)
+    wait_until(lambda: "beats no more" in launcher.end_of_log(settings, MODE))
+    path = heartbeat_path(settings, MODE)
     beat = json.loads(path.read_text())
     beat["beat_at"] = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()
     path.write_text(json.dumps(beat))
@@ -158,10 +167,7 @@ def test_a_restart_that_another_keeper_made_is_not_made_again(stream, behave, se
     """As after a restart of the triggerer, which knows of it what it was told at first."""
     long_ago = (datetime.now(UTC) - timedelta(days=20)).isoformat()
     behave(MODE, "lag")
-    deadline = time.monotonic() + SECONDS_MAX
-    while observe(settings, MODE).finding.health is not Health.LAGGING:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: observe(settings, MODE).finding.health is Health.LAGGING)
     assert event_of(trigger(restart_at=long_ago, restarts=3))["reason"] == WakeReason.LAGGING
 
 

@@ -1,15 +1,20 @@
 """What a driver says of how far it is behind."""
 
+import json
+from datetime import datetime
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from lockstep.cdc.records import End
 from lockstep.cdc.transactions import TransactionTracker
-from lockstep.contracts import CLIENTS, ORDERS
+from lockstep.contracts import CLIENTS, ORDERS, OUTBOX, StreamMode
 from lockstep.observe.latency import LatencyWindow
 from lockstep.settings import Settings
-from lockstep.streams import heartbeats
+from lockstep.streams import heartbeats, published
 from lockstep.streams.heartbeats import Beats
-from lockstep.streams.runner import Progress
+from lockstep.streams.runner import Progress, Runner
+from lockstep.streams.sink import ChangeLogSink, open_change_log
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
 
 from tests.cdc.histories import change, end, placed
@@ -24,17 +29,34 @@ def tracker() -> TransactionTracker:
     return one
 
 
-def beat(settings: Settings, tracker: TransactionTracker) -> Heartbeat:
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the driver's clock shows, in seconds since 1970: its one element."""
+    shows = [100.0]
+    clock = SimpleNamespace(
+        now=lambda zone: datetime.fromtimestamp(shows[0], zone),
+        fromtimestamp=datetime.fromtimestamp,
+    )
+    monkeypatch.setattr(heartbeats, "datetime", clock)
+    return shows
+
+
+def beat(
+    settings: Settings,
+    tracker: TransactionTracker,
+    beats: Beats | None = None,
+    rows_total: int = 0,
+) -> Heartbeat:
     runner = SimpleNamespace(
         tracker=tracker,
-        progress=Progress(),
+        progress=Progress(rows_total=rows_total),
         reached=SimpleNamespace(frontier=tracker.frontier),
         latency=LatencyWindow(),
         state_rows=tracker.held_changes,
         incomplete=tracker.incomplete,
     )
     clock = SimpleNamespace(lsn=60, end_offset=tracker.next_offset)
-    return Beats(settings).say("outbox", DriverState.RUNNING, runner, clock)
+    return (beats or Beats(settings)).say("outbox", DriverState.RUNNING, runner, clock)
 
 
 def test_who_has_written_all_of_the_topic_is_not_behind(
@@ -63,3 +85,61 @@ def test_who_is_held_back_by_a_transaction_with_changes_missing_falls_behind(
     found = beat(home, tracker)
     assert found.lag_seconds > 0.0
     assert [one.missing for one in found.incomplete] == [{ORDERS: 1}]
+
+
+def test_the_distance_is_what_the_database_and_the_topic_have_more_than_the_table(
+    home: Settings, tracker: TransactionTracker, now: list[float]
+) -> None:
+    counted = End(0, 8, 60, {ORDERS: 2}, committed_us=30_000_000)
+    tracker.feed(placed([change(8, 1), counted], start=2))
+    found = beat(home, tracker)
+    assert (found.frontier, found.lag_bytes) == (50, 10)
+    assert (found.next_offset, found.end_offset) == (4, 4)
+    (incomplete,) = found.incomplete
+    assert (incomplete.tx_id, incomplete.changes_seen, incomplete.changes_expected) == (8, 1, 2)
+    assert incomplete.age_seconds == pytest.approx(now[0] - 30)
+
+
+def test_the_rate_is_that_of_the_rows_since_the_beat_before(
+    home: Settings, tracker: TransactionTracker, now: list[float]
+) -> None:
+    beats = Beats(home)
+    rates = []
+    for rows_total in (500, 530, 530, 630):
+        rates.append(beat(home, tracker, beats, rows_total).rows_per_second)
+        now[0] += 2
+    assert rates == [0.0, 15.0, 0.0, 50.0]
+
+
+def test_rows_that_a_runner_has_written_are_told_with_their_latency(home: Settings) -> None:
+    log = open_change_log(home, StreamMode.OUTBOX)
+    sink = ChangeLogSink(log, published.outbox())
+    runner = Runner(home, "outbox", sink, xid_near=1000, skipped=frozenset())
+    rows = []
+    for tx in (7, 8):
+        runner._micro_batch(micro_batch(tx, offset=runner.tracker.next_offset), tx)
+        found = Beats(home).say("outbox", DriverState.RUNNING, runner)
+        rows.append(found.rows_total)
+    assert rows == [2, 4]
+    assert found.latency.p50 > 0.0
+
+
+def micro_batch(tx: int, offset: int) -> SimpleNamespace:
+    """Two orders published in one transaction; before the first one, an empty snapshot."""
+    snapshot = [{"type": "STARTED"}, {"type": "COMPLETED"}] if offset == 0 else []
+    orders = [
+        {
+            "op": "c",
+            "source": {"table": OUTBOX, "ts_us": 17, "txId": tx},
+            "transaction": {"total_order": number},
+            "after": {"id": number, "payload": json.dumps({"op": "d", "order_id": number})},
+            "ts_us": 20,
+        }
+        for number in (1, 2)
+    ]
+    collections = [{"data_collection": f"public.{OUTBOX}", "event_count": 2}]
+    ended = {"status": "END", "id": f"{tx}:{tx * 10}", "event_count": 2}
+    records = [*snapshot, *orders, {**ended, "data_collections": collections}]
+    values = [json.dumps(record).encode() for record in records]
+    offsets = range(offset, offset + len(values))
+    return SimpleNamespace(toArrow=lambda: pa.table({"offset": offsets, "value": values}))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import (
     LockstepError,
     OtherDatabaseError,
@@ -17,8 +18,15 @@ from lockstep.errors import (
     TopicRecreatedError,
 )
 from lockstep.settings import Settings
+from lockstep.streams import modes
 from lockstep.streams.capture_watch import CaptureWatch
-from lockstep.streams.identity import checkpoint_location, claim, identity_path
+from lockstep.streams.dimensions import history_log, history_rows
+from lockstep.streams.identity import (
+    JOINED_WITH_HISTORY,
+    checkpoint_location,
+    claim,
+    identity_path,
+)
 from lockstep.streams.sink import open_change_log
 from lockstep.supervise.restart_policy import helps
 
@@ -117,6 +125,23 @@ def test_a_part_that_is_missing_stops_a_start_by_name(
         claim(stream, MODE)
     assert str(lost) in str(raised.value)
     assert not helps("StreamCheckpointMissingError")
+
+
+@pytest.mark.parametrize("mode", JOINED_WITH_HISTORY)
+def test_a_history_made_anew_stops_the_modes_that_join_with_it(
+    home: Settings, services: Services, mode: StreamMode
+) -> None:
+    modes.make_tables(home, HISTORY)
+    modes.make_tables(home, mode)
+    claim(home, mode)
+    history = history_log(home)
+    history.append(history_rows([]), 110, 5)
+    claim(home, mode)
+    shutil.rmtree(history.uri)
+    modes.make_tables(home, HISTORY)
+    with pytest.raises(StreamCheckpointMissingError, match="stream rebuild temporal") as raised:
+        claim(home, mode)
+    assert history.uri in str(raised.value)
 
 
 def test_a_stream_that_has_written_nothing_misses_nothing(

@@ -87,18 +87,19 @@ def test_capture_that_changes_meanwhile_is_refused(
     monkeypatch.setattr(rebuild, "_fill", fill_and_change)
     with pytest.raises(StreamError, match="meanwhile"):
         rebuild.rebuild(stream, MODE)
+    services.change()
     assert orders(stream) == list(OLD)
+    claim(stream, MODE)
 
 
 @pytest.mark.parametrize("point", ["_fill", "_require_same", "_switch"])
-def test_dying_before_the_switch_leaves_the_old_stream_whole(
-    stream: Settings, monkeypatch: pytest.MonkeyPatch, point: str
-) -> None:
-    die_at(monkeypatch, rebuild, point)
-    with pytest.raises(Died):
-        rebuild.rebuild(stream, MODE)
-    monkeypatch.undo()
+def test_dying_before_the_switch_leaves_the_old_stream_whole(stream: Settings, point: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        die_at(patch, rebuild, point)
+        with pytest.raises(Died):
+            rebuild.rebuild(stream, MODE)
     assert orders(stream) == list(OLD)
+    claim(stream, MODE)
 
 
 @pytest.mark.parametrize("module_and_point", [(rebuild, "switch_content"), (identity, "begin")])

@@ -84,7 +84,9 @@ def main() -> int:
             if unwanted and script != "deaf":
                 write_heartbeat(settings, beat(mode, started, DriverState.STOPPED, script))
                 held.pop(mode).release()
-            elif script != "hang":
+            elif script == "hang":
+                say("beats no more")
+            else:
                 starting = script == "starting"
                 state = DriverState.STARTING if starting else DriverState.RUNNING
                 write_heartbeat(settings, beat(mode, started, state, script))

@@ -18,7 +18,8 @@ def skip_record(settings: Settings, offset: int) -> str:
     """
     if offset in given_up_offsets(settings):
         raise StreamError(f"the record at offset {offset} is given up already")
-    if not 0 <= offset < (end := end_offset(settings)):
+    end = end_offset(settings)
+    if not 0 <= offset < end:
         raise StreamError(f"the change topic has no offset {offset}; it ends before {end}")
     value = _value_at(settings, offset)
     try:
