@@ -5,6 +5,8 @@
 BIN := .venv/bin
 DATA := tests/data/small_pizzeria
 FAST := not spark and not services and not e2e
+COMPILE := UV_CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/uv pip compile --quiet --universal \
+	--python-version 3.11 --generate-hashes
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
@@ -42,9 +44,10 @@ bench: setup ## Measure the hourly job beside PostgreSQL's own COPY
 soak: setup ## Start, or go on with, the long checks; they KILL the stack of LOCKSTEP_HOME
 	@$(BIN)/lockstep soak start $(DATA)
 
-requirements: setup ## Compile requirements.in to requirements.txt, with hashes
-	@UV_CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/uv pip compile --quiet --universal \
-		--python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+requirements: setup ## Compile requirements.in and requirements-dev.in, with hashes
+	@$(COMPILE) requirements.in -o requirements.txt
+	@$(COMPILE) requirements-dev.in -o requirements-dev.txt \
+		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.txt)
 
 jars-lock: setup ## Resolve include/jars/ivy.xml and write jars.sha256 anew
 	@$(BIN)/python -m lockstep.jars --lock

@@ -128,14 +128,14 @@ make_venv() {
 }
 
 install_packages() {
-    wanted=$(checksum_of requirements.txt)
-    total=$(grep -c '^[A-Za-z0-9].*==' requirements.txt || true)
+    wanted=$(checksum_of requirements.txt requirements-dev.txt)
+    total=$(cat requirements.txt requirements-dev.txt | grep -c '^[A-Za-z0-9].*==' || true)
     if ! fresh packages "$wanted"; then
         drop_half_installed
-        run_pip "$total" --require-hashes -r requirements.txt
+        run_pip "$total" --require-hashes -r requirements.txt -r requirements-dev.txt
         done_with packages "$wanted"
     fi
-    say packages "$total from requirements.txt, hashes checked"
+    say packages "$total from requirements.txt and requirements-dev.txt, hashes checked"
 }
 
 # pip writes a package's RECORD last; one without it was interrupted, but would pass for installed.

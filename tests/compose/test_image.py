@@ -35,6 +35,7 @@ def test_the_image_has_the_python_and_the_java_of_the_project() -> None:
 def test_the_image_installs_the_locked_packages_and_jars() -> None:
     runs = [" ".join(words[1:]) for words in instructions() if words[0] == "RUN"]
     assert any("pip install --require-hashes -r requirements.txt" in run for run in runs)
+    assert "requirements-dev" not in DOCKERFILE.read_text(encoding="utf-8")
     assert any("python -m lockstep.jars" in run for run in runs)
 
 

@@ -5,6 +5,7 @@ datacompy compares two sets of rows by their key: it is given the last state of 
 how many rows differ. Ours compares at the hourly run's cut and gives each order's class.
 """
 
+import importlib.util
 import shutil
 import statistics
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from lockstep.bench.memory import PeakMemory
 from lockstep.bench.parity_tables import MODE, WINDOW, MadeTables, make_tables
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, change_log_table
+from lockstep.errors import ConfigurationError
 from lockstep.parity import comparison
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
@@ -50,8 +52,11 @@ class Measured:
 def measure(settings: Settings, orders: int, rounds: int, told: Callable[[str], None]) -> Measured:
     """Compare made-up tables of so many orders `rounds` times with each, by turns.
 
-    Raises AssertionError when ours does not count each class as the tables were made.
+    Raises ConfigurationError without the peer, which production does not install, and
+    AssertionError when ours does not count each class as the tables were made.
     """
+    if importlib.util.find_spec(PEER) is None:
+        raise ConfigurationError(f"{PEER} is not installed: pip install -r requirements-dev.txt")
     own = settings.model_copy(
         update={"home": settings.home / "bench-parity", "lakehouse": "", "spark_master": "local[2]"}
     )
