@@ -4,12 +4,14 @@ Ivy is replaced by a small stand-in where `java` is looked up; it serves a folde
 the registry, with a cache like Ivy's. The real one is run by `make setup` itself.
 """
 
+import importlib.util
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,7 +21,7 @@ from lockstep.jars import PARTS, classpath, read_lock
 from lockstep.jars.install import ATTEMPTS, MANIFEST, install, resolve
 from lockstep.jars.lock import LockedJar, locked_as_found, write_lock
 from lockstep.jars.progress import Progress
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from rich.console import Console
 
 STAND_IN = """#!{python}
@@ -310,11 +312,27 @@ def test_the_committed_lock_holds_every_version_of_the_manifest() -> None:
 
 def test_nothing_that_spark_ships_is_put_before_its_own() -> None:
     """An older jackson, parquet or hadoop on the class path breaks Spark in ways hard to see."""
-    own = Path(PROJECT_DIR, ".venv/lib/python3.11/site-packages/pyspark/jars").glob("*.jar")
-    shipped = {module_of(jar.name) for jar in own}
-    ours = {module_of(jar.name) for jar in read_lock() if jar.part == "spark"}
-    assert "delta-storage" in ours
-    assert ours & shipped == set()
+    ours = [jar.name for jar in read_lock() if jar.part == "spark"]
+    assert "delta-storage" in set(map(module_of, ours))
+    assert put_before(shipped_by_spark(), ours) == set()
+
+
+def test_a_jar_that_would_be_put_before_spark_s_own_is_found() -> None:
+    ours = ["delta-storage-4.4.0.jar", "jackson-core-2.13.5.jar"]
+    assert put_before(shipped_by_spark(), ours) == {"jackson-core"}
+
+
+def shipped_by_spark() -> list[str]:
+    """The jars of the pyspark that is installed, wherever that is."""
+    folder = Path(importlib.util.find_spec("pyspark").origin).parent / "jars"
+    names = [jar.name for jar in folder.glob("*.jar")]
+    assert len(names) > 100, f"Spark's own jars are not in {folder}"
+    return names
+
+
+def put_before(shipped: Iterable[str], ours: Iterable[str]) -> set[str]:
+    """The modules of ours that Spark has itself: the class path has ours first."""
+    return set(map(module_of, shipped)) & set(map(module_of, ours))
 
 
 def test_each_part_holds_one_version_of_a_module() -> None:
