@@ -1,8 +1,9 @@
 """The page "Parity" in a real browser, with Airflow's own authentication in front of it.
 
-Skipped where there is no Chromium with its driver.
+Skipped where there is no Chromium with its driver, unless BROWSER_REQUIRED says that there is one.
 """
 
+import os
 import shutil
 import socket
 import threading
@@ -38,7 +39,8 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     driver = shutil.which("chromedriver")
     if browser is None or driver is None:
-        pytest.skip("no Chromium with its driver (Debian: apt-get install chromium-driver)")
+        without = "no Chromium with its driver (Debian: apt-get install chromium-driver)"
+        (pytest.fail if os.environ.get("BROWSER_REQUIRED") else pytest.skip)(without)
     options = webdriver.ChromeOptions()
     options.binary_location = browser
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
