@@ -45,7 +45,7 @@ ALLOWED = {
     "streams": FOUNDATION
     | {"cdc", "enrich", "jars", "observe", "sinks", "sources", "spark", "stack", "supervise"},
     "publish": FOUNDATION | {"ledger", "sinks", "sources", "supervise"},
-    "soak": FOUNDATION | {"cdc", "shop", "sources", "stack", "streams", "supervise"},
+    "soak": FOUNDATION | {"cdc", "observe", "shop", "sources", "stack", "streams", "supervise"},
     "bench": FOUNDATION
     | {
         *("batch", "cdc", "jars", "observe", "parity", "shop", "soak", "sources", "spark"),

@@ -97,6 +97,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, set[
             lag_bytes=0,
             lag_seconds=0.0,
             micro_batch_seconds=0.1,
+            state_rows=7,
+            driver_memory_bytes=2**30,
             latency=Latency(1, 2, 3, dict.fromkeys(HOPS, Percentiles(1, 2, 3))),
         )
         write_heartbeat(settings, beat)
@@ -142,8 +144,8 @@ def test_every_metric_is_on_the_dashboard_or_in_an_alert(
     served: dict[str, dict[str, set[str]]],
 ) -> None:
     used = {s.name for _, query in queries() for s in selectors(promql_parser.parse(query))}
-    # What others say more plainly: rows_total as a rate, state_bytes, the age of the frontier.
-    spare = {"rows_per_second", "state_rows", "heartbeat_age_seconds", "progress_age_seconds"}
+    # What others say more plainly: rows_total as a rate, the age of the frontier.
+    spare = {"rows_per_second", "heartbeat_age_seconds", "progress_age_seconds"}
     assert {name.removeprefix("lockstep_stream_") for name in set(served) - used} == spare
 
 

@@ -62,7 +62,7 @@ def beat(settings: Settings, **changed: object) -> None:
         "latency": Latency(0.2, 0.4, 0.8, {"write": Percentiles(0.02, 0.04, 0.08)}),
         "micro_batch_seconds": 0.11,
         "state_rows": 7,
-        "state_bytes": 700,
+        "driver_memory_bytes": 700,
         "incomplete": (IncompleteTransaction(9, 12.5, 1, 2), IncompleteTransaction(8, 3.0, 0, 4)),
         "quarantined": 1,
     }
@@ -108,7 +108,7 @@ def test_a_stream_at_work_shows_all_that_its_driver_says(settings: Settings) -> 
         "lag_seconds": 0.25,
         "micro_batch_seconds": 0.11,
         "state_rows": 7,
-        "state_bytes": 700,
+        "driver_memory_bytes": 700,
         "restarts_total": 3,
         "incomplete_transactions": 2,
         "incomplete_transaction_age_seconds": 12.5,

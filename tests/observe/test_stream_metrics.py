@@ -3,8 +3,9 @@
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from lockstep.contracts import STREAM_METRICS, StreamMode
 from lockstep.observe import stream_metrics
 from lockstep.observe.stream_metrics import SCHEMA, StreamMetrics, append
@@ -61,6 +62,19 @@ def test_a_row_holds_what_the_heartbeat_says(settings: Settings) -> None:
     assert row["latency_capture_p95_seconds"] is None
     assert (row["incomplete_transactions"], row["restarts"]) == (1, 2)
     assert row["error"] == "StreamError: out of luck"
+
+
+def test_a_table_of_an_earlier_version_goes_on(settings: Settings) -> None:
+    earlier = SCHEMA.remove(SCHEMA.get_field_index("driver_memory_bytes"))
+    earlier = earlier.append(pa.field("state_bytes", pa.int64()))
+    uri = settings.table_uri(STREAM_METRICS)
+    DeltaTable.create(uri, earlier, partition_by=["measured_date"])
+    before = {"mode": "outbox", "measured_at": NOON, "measured_date": NOON.date(), "state_bytes": 0}
+    write_deltalake(uri, pa.Table.from_pylist([before], earlier), mode="append")
+    append(settings, [beat(StreamMode.TEMPORAL, state_rows=5, driver_memory_bytes=2**31)])
+    rows = DeltaTable(uri).to_pyarrow_table().sort_by("mode").to_pylist()
+    assert [row["state_rows"] for row in rows] == [None, 5]
+    assert [row["driver_memory_bytes"] for row in rows] == [None, 2**31]
 
 
 def test_the_queries_of_one_driver_are_one_commit(settings: Settings) -> None:

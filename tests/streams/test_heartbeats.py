@@ -1,6 +1,7 @@
 """What a driver says of how far it is behind."""
 
 import json
+import os
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -65,6 +66,20 @@ def test_who_has_written_all_of_the_topic_is_not_behind(
     assert beat(home, tracker).lag_seconds == 0.0
     tracker.feed(placed([change(8, 1)], start=2))  # of a transaction that is under way
     assert beat(home, tracker).lag_seconds == 0.0
+
+
+def test_a_beat_says_what_the_driver_holds_and_looks_now_and_then(
+    home: Settings, tracker: TransactionTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, passed = [2**30], [0.0]
+    monkeypatch.setattr(heartbeats, "resident_bytes", lambda pid: held[0] * (pid == os.getpid()))
+    monkeypatch.setattr(heartbeats.time, "monotonic", lambda: passed[0])
+    beats = Beats(home)
+    assert beat(home, tracker, beats).driver_memory_bytes == 2**30
+    held[0], passed[0] = 2**31, heartbeats.MEMORY_SECONDS - 0.1
+    assert beat(home, tracker, beats).driver_memory_bytes == 2**30
+    passed[0] += 0.1
+    assert beat(home, tracker, beats).driver_memory_bytes == 2**31
 
 
 def test_a_beat_that_cannot_be_written_ends_nothing(

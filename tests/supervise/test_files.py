@@ -44,7 +44,7 @@ FULL = Heartbeat(
     latency=Latency(0.1, 0.2, 0.3, {"capture": Percentiles(0.01, 0.02, 0.03)}),
     micro_batch_seconds=0.11,
     state_rows=12,
-    state_bytes=3400,
+    driver_memory_bytes=3400,
     incomplete=(IncompleteTransaction(2**33, 12.5, 2, 5, {"orders": 3}),),
     quarantined=1,
 )

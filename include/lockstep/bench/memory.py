@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 
-import psutil
+from lockstep.observe.memory import resident_bytes
 
 SAMPLE_SECONDS = 0.2
 MIB = 1024**2
@@ -12,8 +12,7 @@ MIB = 1024**2
 
 def own_bytes() -> int:
     """Of this process and its children."""
-    own = psutil.Process(os.getpid())
-    return sum(_resident(member) for member in [own, *own.children(recursive=True)])
+    return resident_bytes(os.getpid())
 
 
 class PeakMemory:
@@ -42,10 +41,3 @@ class PeakMemory:
     def _sample(self) -> None:
         while not self._done.wait(SAMPLE_SECONDS):
             self.mib = max(self.mib, self._held() / MIB)
-
-
-def _resident(process: psutil.Process) -> int:
-    try:
-        return process.memory_info().rss
-    except psutil.NoSuchProcess:
-        return 0

@@ -58,7 +58,7 @@ SCHEMA = pa.schema(
         *((name, pa.float64()) for name in LATENCY_COLUMNS),
         ("micro_batch_seconds", pa.float64()),
         ("state_rows", pa.int64()),
-        ("state_bytes", pa.int64()),
+        ("driver_memory_bytes", pa.int64()),
         ("incomplete_transactions", pa.int64()),
         ("quarantined", pa.int64()),
         ("restarts", pa.int64()),
@@ -66,7 +66,10 @@ SCHEMA = pa.schema(
         ("measured_date", pa.date32()),
     ]
 )
-"""measured_date, the UTC day of measured_at, is the partition. What is not known is null."""
+"""measured_date, the UTC day of measured_at, is the partition. What is not known is null.
+
+A table made by an earlier version keeps the columns that it had, and gets those that it lacks.
+"""
 _CONFIGURATION = {
     "delta.logRetentionDuration": f"interval {VACUUM_HOURS} hours",
     "delta.deletedFileRetentionDuration": f"interval {VACUUM_HOURS} hours",
@@ -107,7 +110,7 @@ def append(settings: Settings, heartbeats: Sequence[Heartbeat]) -> None:
     rows = pa.Table.from_pylist([_row(settings, one) for one in heartbeats], SCHEMA)
     with sole_writer(settings, STREAM_METRICS):
         table = _opened(uri)
-        write_deltalake(table, rows, mode="append")
+        write_deltalake(table, rows, mode="append", schema_mode="merge")
         if len(table.file_uris()) > FILES_MAX:
             _keep_bounded(table, max(one.beat_at for one in heartbeats))
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import psutil
 
+from lockstep.observe import memory
 from lockstep.settings import Settings
 from lockstep.supervise.launcher import DRIVER
 from lockstep.supervise.lease import lease_path
@@ -50,14 +51,7 @@ def kill(driver: psutil.Process, part: str) -> None:
 
 def resident_bytes(settings: Settings) -> int:
     """Memory of all drivers and their JVMs."""
-    total = 0
-    for driver, _ in drivers(settings):
-        try:
-            members = [driver, *driver.children(recursive=True)]
-            total += sum(member.memory_info().rss for member in members)
-        except psutil.NoSuchProcess:
-            continue
-    return total
+    return sum(memory.resident_bytes(driver.pid) for driver, _ in drivers(settings))
 
 
 def _hosted(settings: Settings, driver: psutil.Process, modes: list[str]) -> list[str]:

@@ -71,19 +71,20 @@ class Version:
 
 
 class DimensionCache:
-    """Versions by dimension and id; a dimension that grew too large is absent."""
+    """Versions by dimension and id; a dimension that grew too large is absent.
+
+    version_count: versions of all dimensions; any thread may read it.
+    """
 
     def __init__(self) -> None:
         self._versions: dict[str, dict[int, list[tuple[int, Values]]]] = {
             dimension: {} for dimension in DIMENSION_TABLES
         }
         self._whole: dict[str, pa.Table] = {}
+        self.version_count = 0
 
     def holds(self, dimension: str) -> bool:
         return dimension in self._versions
-
-    def rows(self) -> int:
-        return sum(len(rows) for rows in self._versions.values())
 
     def take(self, version: Version, settled_lsn: int) -> None:
         """Add a version, known or not. What ended at or before settled_lsn is forgotten."""
@@ -95,10 +96,13 @@ class DimensionCache:
         if at < len(versions) and versions[at][0] == version.commit_lsn:
             return
         versions.insert(at, (version.commit_lsn, version.values))
+        self.version_count += 1
         self._whole.pop(version.dimension, None)
         while len(versions) > 1 and versions[1][0] <= settled_lsn:
             versions.pop(0)
+            self.version_count -= 1
         if len(rows) > CACHED_ROWS_MAX:
+            self.version_count -= sum(map(len, rows.values()))
             del self._versions[version.dimension]
 
     def living(self, dimension: str) -> set[int]:

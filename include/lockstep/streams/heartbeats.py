@@ -1,13 +1,16 @@
 """What the driver tells of its modes: heartbeats, with their distance to database and topic."""
 
 import logging
+import math
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
 from lockstep.contracts import Role
 from lockstep.errors import LockstepError
+from lockstep.observe.memory import resident_bytes
 from lockstep.settings import Settings
 from lockstep.sources.change_topic import end_offset
 from lockstep.sources.postgres import connect
@@ -21,6 +24,9 @@ from lockstep.supervise.heartbeat import (
 )
 
 log = logging.getLogger(__name__)
+
+MEMORY_SECONDS = 10.0
+"""Between two looks at the driver's memory: one takes some milliseconds, and beats are frequent."""
 
 
 class DatabaseClock:
@@ -47,6 +53,8 @@ class Beats:
         self._settings = settings
         self._started_at = datetime.now(UTC)
         self._rows: dict[str, tuple[datetime, int]] = {}
+        self._memory = 0
+        self._memory_read_at = -math.inf
 
     def say(
         self,
@@ -92,6 +100,7 @@ class Beats:
             "latency": runner.latency.snapshot(now),
             "micro_batch_seconds": progress.micro_batch_seconds,
             "state_rows": runner.state_rows,
+            "driver_memory_bytes": self._memory_bytes(),
             "incomplete": tuple(
                 IncompleteTransaction(
                     tx_id=one.tx_id,
@@ -131,6 +140,13 @@ class Beats:
             "lag_bytes": max(0, clock.lsn - frontier) if known else None,
             "lag_seconds": lag_seconds,
         }
+
+    def _memory_bytes(self) -> int:
+        """The driver's, of MEMORY_SECONDS ago at the most."""
+        if time.monotonic() - self._memory_read_at >= MEMORY_SECONDS:
+            self._memory = resident_bytes(os.getpid())
+            self._memory_read_at = time.monotonic()
+        return self._memory
 
     def _rate(self, mode: str, rows: int, now: datetime) -> float:
         """Rows a second since the beat before."""

@@ -149,8 +149,12 @@ class Runner:
 
     @property
     def state_rows(self) -> int:
-        """Changes of transactions that are not whole: in memory, and entries of Spark's store."""
-        return self.tracker.held_changes + self._stored_rows()
+        """What the mode keeps outside its tables; any thread may ask.
+
+        Changes of transactions that are not whole, in memory and in Spark's store, and what the
+        sink caches.
+        """
+        return self.tracker.held_changes + self._stored_rows() + self._sink.cached_rows
 
     def _stored_rows(self) -> int:
         progress = None if self._query is None or self._stage is None else self._query.lastProgress

@@ -41,6 +41,11 @@ class Sink(ABC):
     def reached(self) -> Reached:
         """How far the sink's table goes."""
 
+    @property
+    def cached_rows(self) -> int:
+        """Rows that it keeps in memory between micro-batches; any thread may ask."""
+        return 0
+
     @abstractmethod
     def write(
         self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int
@@ -68,6 +73,11 @@ class Enrichment(ABC):
 
     orders_told_by: str
     wanted: frozenset[str]
+
+    @property
+    def cached_rows(self) -> int:
+        """Rows that it keeps in memory between micro-batches; any thread may ask."""
+        return 0
 
     @abstractmethod
     def enriched(self, changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
@@ -104,6 +114,10 @@ class ChangeLogSink(Sink):
     @property
     def reached(self) -> Reached:
         return self._log.reached
+
+    @property
+    def cached_rows(self) -> int:
+        return self._enrichment.cached_rows
 
     def write(
         self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int

@@ -255,6 +255,10 @@ class TemporalEnrichment(Enrichment):
         nobody = {name: relation(name, ()) for name in DIMENSION_TABLES}
         self._joined({ORDERS: _orders_relation([_NOBODYS_ORDER]), **nobody})
 
+    @property
+    def cached_rows(self) -> int:
+        return self._history.cached.version_count
+
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
         self._history.learn(transactions, resume_offset)
 
@@ -355,6 +359,10 @@ class HistorySink(Sink):
     @property
     def reached(self) -> Reached:
         return self._log.reached
+
+    @property
+    def cached_rows(self) -> int:
+        return self._history.cached.version_count
 
     def write(
         self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int

@@ -93,8 +93,10 @@ class Heartbeat:
     lag_seconds: float | None = None
     latency: Latency | None = None
     micro_batch_seconds: float | None = None
-    state_rows: int = 0
-    state_bytes: int = 0
+    state_rows: int | None = None
+    """Changes held of transactions that are not whole, and cached versions of dimensions' rows."""
+    driver_memory_bytes: int | None = None
+    """Resident memory of the whole driver, its JVM included: the same for all modes it hosts."""
     incomplete: tuple[IncompleteTransaction, ...] = ()
     quarantined: int = 0
 
