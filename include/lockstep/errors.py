@@ -79,6 +79,10 @@ class CutoverRefusedError(LockstepError):
         self.feed, self.why = feed, why
 
 
+class MeasurementError(LockstepError):
+    """What a benchmark measured does not add up, so none of its figures can be trusted."""
+
+
 class StreamError(LockstepError):
     """A stream cannot start, or has stopped: the message names the cause and the remedy."""
 

@@ -142,7 +142,7 @@ def test_before_the_first_comparison_the_page_says_what_to_do(client_for, tmp_pa
 
 
 def test_a_year_of_hours_is_shown_quickly(client_for, tmp_path):
-    """Far below a second on a quiet machine (`lockstep bench` measures); here only no hang."""
+    """Not a measurement: only that a page of many orders does not hang."""
     settings = Settings(home=tmp_path)
     rows = [
         book.line_row(line(-hour, Verdict.PASS, mode))

@@ -19,6 +19,7 @@ from lockstep.bench.paced_orders import Placed, place_paced
 from lockstep.bench.stream_stack import REASON
 from lockstep.bench.version_watch import VersionWatch
 from lockstep.contracts import StreamMode
+from lockstep.errors import MeasurementError
 from lockstep.observe.latency import latency_seconds
 from lockstep.settings import Settings
 from lockstep.soak.catching_up import wait_until_caught_up
@@ -27,6 +28,9 @@ from lockstep.supervise import launcher
 
 WARM_UP_SECONDS = 45.0
 CATCH_UP_SECONDS_MAX = 300.0
+UNACCOUNTED_SHARE_MAX = 0.05
+"""How far the hops together may be off the total that the shop saw: two clocks' reading, and the
+answer's way to the shop. More means that a hop is missing, or counted twice."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +96,29 @@ def measure(
     return Measured(rate, seconds, placed.late_seconds_max, found)
 
 
+def require_accounted(modes: Sequence[ModeLatency]) -> None:
+    """Raise MeasurementError when the hops of a mode do not add up to the total."""
+    off = [one for one in modes if not abs(one.hops_of_seen - 1) <= UNACCOUNTED_SHARE_MAX]
+    if off:
+        shares = ", ".join(f"of {one.mode} {one.hops_of_seen:.1%}" for one in off)
+        raise MeasurementError(
+            f"the hops together are {shares} of the total that the shop saw, more than "
+            f"{UNACCOUNTED_SHARE_MAX:.0%} off: a hop is missing or counted twice, so the figures "
+            "cannot be trusted; run it again on a quiet machine, then look at the stamps of "
+            "observe/latency.py"
+        )
+
+
 def latency_of(
     mode: StreamMode, rows: pa.Table, placed: Placed, counted_from: datetime
 ) -> ModeLatency:
-    """Of the rows committed from `counted_from` on. rows: change_rows.COLUMNS and visible_at."""
+    """Of the rows committed from `counted_from` on. rows: change_rows.COLUMNS and visible_at.
+
+    Raises MeasurementError when there are none.
+    """
     rows = rows.filter(pc.greater_equal(rows["committed_at"], pa.scalar(counted_from)))
+    if not rows.num_rows:
+        raise MeasurementError(f"{mode} wrote no row of an order placed after the warm-up")
     visible = rows[VISIBLE_AT].to_numpy()
     parts = latency_seconds(rows, visible)
     heard = np.array([placed.acknowledged_ns[order] for order in rows["order_id"].to_pylist()])

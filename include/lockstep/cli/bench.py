@@ -111,14 +111,18 @@ def bench_latency(
     seconds: Annotated[float, typer.Option(min=5, help="After 45 s of warming up.")] = 60.0,
     as_json: Json = False,
 ) -> None:
-    """From the database's commit to readable in Delta, hop by hop, in one driver."""
-    from lockstep.bench.latency import measure
+    """From the database's commit to readable in Delta, hop by hop, in one driver.
 
-    _on_own_stack(
+    Fails when the hops together are off the total by more than 5 %: then no figure can be trusted.
+    """
+    from lockstep.bench.latency import measure, require_accounted
+
+    measured = _on_own_stack(
         lambda settings, told: measure(settings, _modes(mode), rate, seconds, told),
         _latency_report,
         as_json=as_json,
     )
+    require_accounted(measured.modes)
 
 
 def _modes(chosen: list[ModeOrAll] | None) -> list[StreamMode]:
@@ -131,7 +135,7 @@ def _on_own_stack(
     report: Callable[[_Measured], Iterable[RenderableType]],
     *,
     as_json: bool,
-) -> None:
+) -> _Measured:
     """Measure on a stack of streams that is made for it; print JSON, or the report's parts."""
     from lockstep.bench.stream_stack import stream_stack
 
@@ -141,9 +145,10 @@ def _on_own_stack(
         measured = measure(settings, console.print)
     if as_json:
         Console(soft_wrap=True).print_json(json.dumps(asdict(measured)))
-        return
-    for part in report(measured):
-        console.print(part)
+    else:
+        for part in report(measured):
+            console.print(part)
+    return measured
 
 
 def _latency_report(measured: "latency.Measured") -> Iterable[RenderableType]:
