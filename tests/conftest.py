@@ -16,6 +16,7 @@ from lockstep.shop.loader import load
 from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.spark import spark_session
 from lockstep.stack import control, postgres_files
+from lockstep.stack.files import make_private_folder
 from lockstep.stack.ports import free_ports
 
 from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pytest's streams close
 
+SPARK_EVENTS = "spark-events"
+"""The folder of the home with the event logs of the jobs that Airflow submits."""
 PORT_SETTINGS = (
     "postgres_port",
     "kafka_port",
@@ -74,9 +77,16 @@ def change_capture(postgres: Settings) -> Settings:
 def airflow_stack(change_capture: Settings) -> Settings:
     """The whole stack, Airflow with the project's DAGs included.
 
-    For each module again: Airflow's components end when a test kills their database.
+    For each module again: Airflow's components end when a test kills their database. The jobs that
+    its tasks submit write Spark's event logs, in which no password may be either.
     """
-    return control.up(change_capture)
+    configuration = make_private_folder(change_capture.home / "spark-conf")
+    events = make_private_folder(change_capture.home / SPARK_EVENTS)
+    lines = "spark.eventLog.enabled true", f"spark.eventLog.dir {events.as_uri()}"
+    (configuration / "spark-defaults.conf").write_text("\n".join(lines))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_CONF_DIR", str(configuration))
+        return control.up(change_capture)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from lockstep.stack.ports import free_ports
 from lockstep.supervise import launcher
 
 from tests.conftest import PORT_SETTINGS, remove_stack
+from tests.secret_scan import leaks
 
 PERSON_SECONDS = 20.0
 """That a person needs to read a question."""
@@ -31,11 +32,16 @@ def read_as_a_person() -> None:
 
 @contextmanager
 def stack_of_its_own(home: Path, services: list[str]) -> Iterator[Settings]:
-    """These services in a home of their own, on free ports, removed at the end."""
+    """These services in a home of their own, on free ports, removed at the end.
+
+    Before that it is searched for the passwords: what ran there must not have shown any.
+    """
     ports = dict(zip(PORT_SETTINGS, free_ports(len(PORT_SETTINGS)), strict=True))
     settings = Settings(home=home, **ports)
     try:
-        yield control.up(settings, services)
+        up = control.up(settings, services)
+        yield up
+        assert leaks(up) == []
     finally:
         remove_stack(settings)
 

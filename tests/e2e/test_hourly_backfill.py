@@ -11,9 +11,12 @@ from lockstep.settings import Settings
 from lockstep.shop.loader import load
 from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.stack.airflow_client import AirflowClient, signed_in
+from lockstep.stack.airflow_environment import airflow_home
 from pyspark.sql import SparkSession
 
+from tests.conftest import SPARK_EVENTS
 from tests.hourly_table import SMALL_PIZZERIA, TOTALS, empty_pizzeria, rows_of
+from tests.secret_scan import leaks
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.services]
 
@@ -43,23 +46,35 @@ def states_at_the_end(airflow: AirflowClient) -> list[str]:
         time.sleep(2)
 
 
-def test_hours_backfilled_equal_one_run_over_all_of_them(
-    spark: SparkSession, airflow_stack: Settings, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def backfilled(airflow_stack: Settings) -> Settings:
+    """The evening's hours, each run by Airflow."""
     empty_pizzeria(airflow_stack)
     load(airflow_stack, read_pizza_place(SMALL_PIZZERIA))
     with signed_in(airflow_stack) as airflow:
         wait_for_the_dag(airflow)
         airflow.backfill(HOURLY_DAG_ID, HOURS[0], HOURS[-1])
         assert states_at_the_end(airflow) == ["success"] * len(HOURS)
-    at_once = airflow_stack.model_copy(update={"lakehouse": str(tmp_path / "lakehouse")})
+    return airflow_stack
+
+
+def test_hours_backfilled_equal_one_run_over_all_of_them(
+    spark: SparkSession, backfilled: Settings, tmp_path: Path
+) -> None:
+    at_once = backfilled.model_copy(update={"lakehouse": str(tmp_path / "lakehouse")})
     run_window(spark, at_once, EVENING, ReadMode.TABLES)
-    backfilled = [
-        row for row in rows_of(airflow_stack) if row["order_date"] == EVENING.start.date()
-    ]
-    assert backfilled == rows_of(at_once)
+    of_airflow = [row for row in rows_of(backfilled) if row["order_date"] == EVENING.start.date()]
+    assert of_airflow == rows_of(at_once)
     starts = [f"{hour.start:%Y-%m-%dT%H:%M:%SZ}" for hour in HOURS]
     by_hour = [TOTALS["by_hour"].get(start, {"orders": 0}) for start in starts]
     assert [one["orders"] for one in by_hour] == [0, 15, 15]
-    assert len(backfilled) == sum(one["orders"] for one in by_hour)
-    assert (airflow_stack.home / "quality" / "data_docs" / "index.html").exists()
+    assert len(of_airflow) == sum(one["orders"] for one in by_hour)
+    assert (backfilled.home / "quality" / "data_docs" / "index.html").exists()
+
+
+def test_no_password_is_seen_where_others_may_look(backfilled: Settings) -> None:
+    """Neither in the tasks' logs, nor in event logs, service logs, arguments or REST answers."""
+    tasks = [*(airflow_home(backfilled) / "logs").rglob("attempt=*.log")]
+    assert any("spark-submit" in log.read_text(errors="replace") for log in tasks)
+    assert len([*(backfilled.home / SPARK_EVENTS).rglob("*")]) >= len(HOURS)
+    assert leaks(backfilled) == []

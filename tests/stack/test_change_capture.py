@@ -17,6 +17,7 @@ from lockstep.stack import connector, control
 from lockstep.stack.service import State
 
 from tests.hourly_table import empty_pizzeria
+from tests.secret_scan import leaks
 
 pytestmark = pytest.mark.services
 
@@ -224,21 +225,4 @@ def test_a_connector_that_may_no_longer_replicate_is_named_with_the_remedy(
 def test_no_password_is_in_rest_answers_topics_logs_or_command_lines(
     change_capture: Settings, change_topic
 ) -> None:
-    import psutil
-
-    secrets = [
-        getattr(change_capture, name).get_secret_value()
-        for name in Settings.model_fields
-        if name.endswith("_password")
-    ]
-    url = f"{change_capture.connect_url}/connectors?expand=info&expand=status"
-    seen = httpx.get(url, timeout=30).text
-    seen += " ".join(" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"]))
-    for path in change_capture.home.rglob("*"):
-        private = path.name in ("secrets.env", "secrets.properties", "sign-in.json")
-        if path.is_file() and not private and path.suffix in (".log", ".properties", ".json"):
-            seen += path.read_text(errors="replace")
-    for path in (change_capture.home / "kafka" / "data").rglob("*.log"):
-        seen += path.read_bytes().decode(errors="replace")
-    assert "ConnectDistributed" in seen
-    assert not [secret for secret in secrets if secret in seen]
+    assert leaks(change_capture) == []
