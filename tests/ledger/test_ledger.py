@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
@@ -48,32 +49,56 @@ def line(number: int, verdict: Verdict, checked: int = 0, **changed: object) -> 
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "through"),
+    ("verdicts", "since_and_through"),
     [
         ([], None),
         ([FAIL, WAITING], None),
-        ([PASS], 1),
-        ([PASS, PASS, PASS], 3),
-        ([NOT_COVERED, PASS, PASS], 3),
-        ([PASS, FAIL, PASS], 1),
-        ([PASS, WAITING, PASS], 1),
-        ([PASS, None, PASS], 1),
+        ([PASS], (0, 1)),
+        ([PASS, PASS, PASS], (0, 3)),
+        ([NOT_COVERED, PASS, PASS], (1, 3)),
+        ([PASS, FAIL, PASS], (2, 3)),
+        ([PASS, WAITING, PASS, PASS], (2, 4)),
+        ([PASS, None, PASS], (2, 3)),
+        ([PASS, PASS, FAIL], (0, 2)),
+        ([PASS, FAIL, PASS, PASS, NOT_COVERED, WAITING], (2, 4)),
     ],
 )
-def test_a_mode_is_verified_over_windows_that_passed_without_a_gap(
-    verdicts: Sequence[Verdict | None], through: int | None
+def test_a_mode_is_verified_over_the_last_windows_that_passed_without_a_gap(
+    verdicts: Sequence[Verdict | None], since_and_through: tuple[int, int] | None
 ) -> None:
     lines = [line(n, verdict) for n, verdict in enumerate(verdicts) if verdict is not None]
-    found = verified(reversed(judged(*lines)))
-    assert (found and found.through) == (None if through is None else hour(through))
+    expected = since_and_through and Verified(*map(hour, since_and_through))
+    assert verified(reversed(judged(*lines))) == expected
 
 
 def test_an_hour_compared_again_closes_the_gap_and_opens_one() -> None:
     lines = [line(0, PASS), line(1, FAIL), line(2, PASS)]
-    assert verified(judged(*lines)) == Verified(hour(0), hour(1))
+    assert verified(judged(*lines)) == Verified(hour(2), hour(3))
     assert verified(judged(*lines, line(1, PASS, checked=5))) == Verified(hour(0), hour(3))
     again = [*lines, line(1, PASS, checked=5), line(1, FAIL, checked=9)]
-    assert verified(judged(*again)) == Verified(hour(0), hour(1))
+    assert verified(judged(*again)) == Verified(hour(2), hour(3))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_moment_of_what_is_verified_is_in_a_window_that_did_not_pass(seed: int) -> None:
+    """Windows that overlap, and that are compared more than once; against a look at each hour."""
+    random = Random(seed)
+    lines = []
+    for checked in range(random.randrange(1, 15)):
+        start = random.randrange(12)
+        window = Window(hour(start), hour(start + random.randrange(1, 4)))
+        verdict = random.choice((PASS, PASS, PASS, FAIL, WAITING))
+        lines.append(line(start, verdict, checked, window=window))
+    newest = {one.window: one for one in lines}.values()
+
+    def is_verified(moment: datetime) -> bool:
+        at = [one.verdict for one in newest if one.window.start <= moment < one.window.end]
+        return bool(at) and set(at) == {PASS}
+
+    hours = [number for number in range(15) if is_verified(hour(number))]
+    since = max((n for n in hours if n - 1 not in hours), default=None)
+    expected = None if since is None else Verified(hour(since), hour(hours[-1] + 1))
+    assert verified(judged(*lines)) == expected, f"seed {seed}"
 
 
 def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -> None:

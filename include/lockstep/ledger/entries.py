@@ -1,5 +1,6 @@
 """The ledger's lines, and how far a mode is verified. Pure."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -108,19 +109,24 @@ def newest_of_each_window(lines: Iterable[Judged]) -> list[Judged]:
 
 
 def verified(lines: Iterable[Judged]) -> Verified | None:
-    """How far a mode is verified, given all of its lines; None when no window ever passed.
+    """How far a mode is verified now, given all of its lines; None when no window passed.
 
-    It begins with the first window that passed and moves over windows that passed, each beginning
-    where the one before ended. Whatever else is found there, or nothing, stops it, until that
-    window is compared again and passes.
+    The most recent stretch of time that windows which passed cover without a gap, and that no
+    other window touches. A window counts as it came out last: compared again, it can close a gap
+    or open one.
     """
-    since = through = None
+    steps: defaultdict[datetime, Counter[bool]] = defaultdict(Counter)
     for line in newest_of_each_window(lines):
         passed = line.verdict is Verdict.PASS
-        if through is None:
-            since, through = (line.start, line.end) if passed else (None, None)
-        elif not passed or line.start > through:
-            break
-        else:
-            through = max(through, line.end)
-    return None if through is None else Verified(since, through)
+        steps[line.start][passed] += 1
+        steps[line.end][passed] -= 1
+    covering: Counter[bool] = Counter()
+    since = found = None
+    for moment in sorted(steps):
+        covering.update(steps[moment])
+        is_verified = covering[True] > 0 and covering[False] == 0
+        if is_verified and since is None:
+            since = moment
+        elif since is not None and not is_verified:
+            found, since = Verified(since, moment), None
+    return found

@@ -21,7 +21,8 @@ POLL_SECONDS = 0.1
 def require_verified(settings: Settings, mode: StreamMode, hours: int, as_of: datetime) -> Verified:
     """Through the last window that is due, for so many hours without a gap; gives since when.
 
-    Raises CutoverRefusedError, naming the first window that is in the way.
+    A gap of before these hours does not matter. Raises CutoverRefusedError, naming the window that
+    is in the way.
     """
     lines = [line for line in book.judged(settings) if line.mode is mode]
     reach, due = verified(lines), last_due_window(as_of)
@@ -33,14 +34,14 @@ def require_verified(settings: Settings, mode: StreamMode, hours: int, as_of: da
         raise CutoverRefusedError(
             mode,
             f"{mode} is verified through {reach.through.isoformat()} only, not through the last "
-            f"window that is due, {due}: {_in_the_way(lines, reach.through)}",
+            f"window that is due, {due}: {_in_the_way_after(lines, reach.through)}",
         )
     if reach.through - reach.since < timedelta(hours=hours):
         have = (reach.through - reach.since) / HOUR
         raise CutoverRefusedError(
             mode,
             f"{mode} is verified without a gap since {reach.since.isoformat()}, {have:g} of the "
-            f"{hours} hours asked for",
+            f"{hours} hours asked for: {_in_the_way_before(lines, reach.since)}",
         )
     return reach
 
@@ -72,16 +73,36 @@ def require_past(settings: Settings, mode: StreamMode, lsn: int, what: str) -> i
         time.sleep(POLL_SECONDS)
 
 
-def _in_the_way(lines: list[Judged], through: datetime) -> str:
+def _in_the_way_after(lines: list[Judged], through: datetime) -> str:
     """The window that ends what is verified, and what to do about it."""
-    windows = [line for line in newest_of_each_window(lines) if line.end > through]
-    if windows and windows[0].start <= through and windows[0].verdict is not Verdict.PASS:
-        start, end = (at.isoformat() for at in (windows[0].start, windows[0].end))
-        return (
-            f"[{start}, {end}) came out as {windows[0].verdict}; find out why, and compare it "
-            f"again with `lockstep parity check --start {start} --end {end}`"
-        )
+    for line in _not_passed(lines):
+        if line.start <= through < line.end:
+            return _came_out(line)
     return (
         f"the window from {through.isoformat()} on was not compared yet; the DAG of the hourly "
         "comparison does that, or `lockstep parity check`"
+    )
+
+
+def _in_the_way_before(lines: list[Judged], since: datetime) -> str:
+    """The window after which what is verified begins, and what to do about it."""
+    later = "; or wait until enough later hours have passed"
+    for line in _not_passed(lines):
+        if line.start < since <= line.end:
+            return _came_out(line) + later
+    return (
+        f"the window up to {since.isoformat()} was not compared; `lockstep parity check` does "
+        f"that{later}"
+    )
+
+
+def _not_passed(lines: list[Judged]) -> list[Judged]:
+    return [line for line in newest_of_each_window(lines) if line.verdict is not Verdict.PASS]
+
+
+def _came_out(line: Judged) -> str:
+    start, end = line.start.isoformat(), line.end.isoformat()
+    return (
+        f"[{start}, {end}) came out as {line.verdict}; find out why, and compare it again with "
+        f"`lockstep parity check --start {start} --end {end}`"
     )
