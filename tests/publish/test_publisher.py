@@ -16,6 +16,7 @@ from lockstep.publish import conditions, publisher
 from lockstep.publish import switch as cutover
 from lockstep.publish.publisher import Publisher
 from lockstep.settings import Settings
+from lockstep.sinks import append_log
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import read_heartbeat
@@ -25,6 +26,7 @@ from typer.testing import CliRunner
 from tests.publish.shop import DAY, Shop, hour, published, version_of
 
 SECONDS_MAX = 60.0
+MAINTAIN_COMMITS = 5
 
 
 @pytest.fixture
@@ -115,28 +117,37 @@ def test_what_ends_it_is_in_its_heartbeat(
     assert found.heartbeat.error.name == "LakehouseError"
 
 
-def test_it_keeps_its_table_small_and_every_row(
-    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(publisher, "MAINTAIN_COMMITS", 3)
-    monkeypatch.setattr(publisher, "VACUUM_MAINTENANCES", 1)
-    monkeypatch.setattr(publisher, "POLL_SECONDS", 0.001)
-    let_outbox_feed(settings, monkeypatch)
-    turns = iter(range(8))
-    one = Publisher(settings)
+def run_for(publisher: Publisher, shop: Shop, orders: int) -> None:
+    """Let it work until it has published so many new orders, each in a commit, and stop it."""
+    left = iter(range(orders))
 
     def is_wished() -> bool:
+        if next(left, None) is None:
+            return False
         shop.order(1)
         shop.stream(StreamMode.OUTBOX)
-        return next(turns, None) is not None
+        return True
 
-    monkeypatch.setattr(one, "_is_wished", is_wished)
-    assert one.run() == 0
-    assert len(published(settings)) == 10
+    publisher._is_wished = is_wished
+    assert publisher.run() == 0
+
+
+@pytest.mark.parametrize("commits_of_a_publisher", [1, 3, 12])
+def test_restarts_do_not_put_off_that_it_keeps_its_table_small(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch, commits_of_a_publisher: int
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", MAINTAIN_COMMITS)
+    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 1)
+    monkeypatch.setattr(publisher, "POLL_SECONDS", 0.001)
+    let_outbox_feed(settings, monkeypatch)
+    for _ in range(12 // commits_of_a_publisher):
+        run_for(Publisher(settings), shop, commits_of_a_publisher)
+    assert len(published(settings)) == 2 + 12
     log = Path(settings.table_uri("pizzeria/orders_enriched")) / "_delta_log"
     last = json.loads((log / "_last_checkpoint").read_text())
-    assert last["version"] > 3
+    assert version_of(settings) - last["version"] <= MAINTAIN_COMMITS
+    assert last["version"] > MAINTAIN_COMMITS
     assert read_heartbeat(settings, PUBLISHER).frontier is not None
 
 

@@ -15,9 +15,9 @@ from lockstep.contracts import BATCH, ORDERS_ENRICHED, PUBLISHER
 from lockstep.errors import LockstepError, WriterBusyError
 from lockstep.publish.step import Step, step
 from lockstep.publish.switch import settle
-from lockstep.publish.table import fed_of, open_or_create
+from lockstep.publish.table import exists, fed_of, open_or_create
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import MAINTAIN_COMMITS, VACUUM_MAINTENANCES, tidy, told
+from lockstep.sinks.append_log import Maintenance
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired
@@ -37,7 +37,6 @@ class Publisher:
         self._started_at = datetime.now(UTC)
         self._asked_to_stop = threading.Event()
         self._done: Step | None = None
-        self._commits = self._maintenances = 0
         self._settled: int | None = None
         self._step_seconds: float | None = None
         self._up_to_date_at = self._turned_at = time.monotonic()
@@ -63,15 +62,15 @@ class Publisher:
         return 0
 
     def _publish(self) -> None:
+        maintenance = self._maintenance_of_now()
         while not self._asked_to_stop.is_set() and self._is_wished():
             began = self._turned_at = time.monotonic()
             try:
                 done = self._done = step(self._settings)
                 if done.has_published:
-                    self._commits += 1
                     self._step_seconds = time.monotonic() - began
-                if done.switched_in != self._settled or self._commits >= MAINTAIN_COMMITS:
-                    self._maintain()
+                if done.switched_in != self._settled or maintenance.is_due(done.version):
+                    self._maintain(maintenance)
             except WriterBusyError:  # a switch is under way
                 self._asked_to_stop.wait(POLL_SECONDS)
                 continue
@@ -79,20 +78,17 @@ class Publisher:
                 self._up_to_date_at = began
                 self._asked_to_stop.wait(POLL_SECONDS)
 
-    def _maintain(self) -> None:
-        """See that the last switch is in the ledger; every so many commits tidy the table up."""
+    def _maintenance_of_now(self) -> Maintenance:
+        has_table = exists(self._settings)
+        return Maintenance(open_or_create(self._settings).version() if has_table else 0)
+
+    def _maintain(self, maintenance: Maintenance) -> None:
+        """See that the last switch is in the ledger; when it is time, tidy the table up."""
         with sole_writer(self._settings, ORDERS_ENRICHED):
             table = open_or_create(self._settings)
             settle(self._settings, table)
             self._settled = fed_of(table).switched_in
-            if self._commits < MAINTAIN_COMMITS:
-                return
-            self._commits = 0
-            self._maintenances += 1
-            is_vacuum_due = self._maintenances % VACUUM_MAINTENANCES == 0
-            kept_hours = self._settings.stream_versions_kept_hours
-            with told(table.table_uri):
-                tidy(table, kept_hours if is_vacuum_due else None)
+            maintenance.tidy_when_due(table, self._settings.stream_versions_kept_hours)
 
     def _is_wished(self) -> bool:
         desired = read_desired(self._settings, PUBLISHER)

@@ -31,7 +31,7 @@ class Step:
 
     reached: how far the feed is published now, None for nothing. has_published: whether the step
     made a commit. is_all: whether the table now has all that its feed had. switched_in: the version
-    that switched to the feed.
+    that switched to the feed. version: the table's, after the step.
     """
 
     feed: str
@@ -39,6 +39,7 @@ class Step:
     has_published: bool
     is_all: bool
     switched_in: int | None
+    version: int
 
 
 def step(settings: Settings, patience_seconds: float = 0.0) -> Step:
@@ -62,6 +63,7 @@ def publish_new(settings: Settings, published: DeltaTable) -> Step:
         has_published=reached is not None,
         is_all=is_all,
         switched_in=fed.switched_in,
+        version=published.version(),
     )
 
 

@@ -93,6 +93,36 @@ def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
         )
 
 
+class Maintenance:
+    """When a table's writer tidies it up: each time its version passes another MAINTAIN_COMMITS.
+
+    The table's version says so and no count in memory, so that a writer that is often restarted
+    does not put it off.
+    """
+
+    def __init__(self, version: int) -> None:
+        """version: the table's, at the writer's start."""
+        self._maintained = version // MAINTAIN_COMMITS
+
+    def is_due(self, version: int) -> bool:
+        """Whether the table is to be tidied up at this version."""
+        return version // MAINTAIN_COMMITS != self._maintained
+
+    def tidy_when_due(self, table: DeltaTable, kept_hours: int) -> bool:
+        """Tidy the table up if it is time; returns whether it was. Raises LakehouseError.
+
+        kept_hours: files that a version of so many last hours needs stay.
+        """
+        if not self.is_due(table.version()):
+            return False
+        self._maintained = table.version() // MAINTAIN_COMMITS
+        is_vacuum_due = self._maintained % VACUUM_MAINTENANCES == 0
+        with told(table.table_uri):
+            tidy(table, kept_hours if is_vacuum_due else None)
+            table.update_incremental()
+        return True
+
+
 class AppendLog:
     """One table, opened for its one writer. Its methods raise LakehouseError with the reason."""
 
@@ -106,7 +136,7 @@ class AppendLog:
         self._kept_hours = versions_kept_hours
         with told(uri):
             self._table = self._opened()
-        self._maintained = self._table.version() // MAINTAIN_COMMITS
+        self._maintenance = Maintenance(self._table.version())
         self._require_columns()
         self.reached = reached_of(self._table)
 
@@ -145,18 +175,9 @@ class AppendLog:
     def maintain(self) -> bool:
         """Every now and then: compact small files, shorten the log, remove what nobody needs.
 
-        Readers see the same rows before, during and after. The table's version says when it is
-        time, so that a writer that is often restarted does not put it off. Returns whether it was.
+        Readers see the same rows before, during and after. Returns whether it was time.
         """
-        due = self._table.version() // MAINTAIN_COMMITS
-        if due == self._maintained:
-            return False
-        self._maintained = due
-        with told(self.uri):
-            is_vacuum_due = due % VACUUM_MAINTENANCES == 0
-            tidy(self._table, self._kept_hours if is_vacuum_due else None)
-            self._table.update_incremental()
-        return True
+        return self._maintenance.tidy_when_due(self._table, self._kept_hours)
 
     def _commit(self, rows: pa.Table, marks: CommitProperties) -> None:
         if rows.num_rows:
