@@ -76,9 +76,11 @@ def home(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path / "home", lakehouse=str(tmp_path / "lakehouse"))
 
 
-def write_orders(settings: Settings, orders: range, frontier: int) -> None:
+def write_orders(
+    settings: Settings, orders: range, frontier: int, capture_id: int | None = None
+) -> None:
     """Append one row for each order, with the frontier; what a stream at work does."""
-    log = open_change_log(settings, MODE)
+    log = open_change_log(settings, MODE, capture_id)
     rows = no_rows()
     if orders:
         values = {"order_id": 0, "op": "c", "commit_lsn": frontier, "commit_date": DAY}

@@ -20,7 +20,7 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     """A driver of two modes with their leases; its history cannot be read."""
     for module, name, value in (
         (driver.modes, "make_tables", None),
-        (driver.identity, "claim", None),
+        (driver.identity, "claim", SimpleNamespace(capture_id=1)),
         (driver.identity, "checkpoint_location", tmp_path),
         (driver, "current_xid", 1),
         (driver, "given_up_offsets", frozenset()),
@@ -28,7 +28,7 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     ):
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
 
-    def sink_of(_spark: object, _settings: Settings, mode: str) -> object:
+    def sink_of(_spark: object, _settings: Settings, mode: str, _capture_id: int) -> object:
         if mode in ("temporal", HISTORY):
             raise ValueError("a file of the history is no Parquet file")
         return mode
@@ -58,6 +58,16 @@ def test_a_mode_that_cannot_start_is_dropped_and_named_and_the_others_start(
     assert lease.holder(settings, "temporal") is None
     assert lease.holder(settings, "outbox") is not None
     assert "Traceback" in capfd.readouterr().err
+
+
+def test_a_mode_writes_as_of_the_capture_that_its_start_has_claimed(
+    hosting: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+    monkeypatch.setattr(driver.identity, "claim", lambda *_: SimpleNamespace(capture_id=7))
+    monkeypatch.setattr(driver.modes, "sink_of", lambda *given: opened.append(given[2:]))
+    hosting._start("outbox")
+    assert opened == [("outbox", 7)]
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), PoisonedRecordError("topic", 0, 7, "x")])

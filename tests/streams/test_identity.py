@@ -18,6 +18,8 @@ from lockstep.errors import (
     TopicRecreatedError,
 )
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import capture_id_of
+from lockstep.sources.delta import open_table
 from lockstep.streams import modes
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.dimensions import history_log, history_rows
@@ -55,6 +57,25 @@ def stream(home: Settings, services: Services) -> Settings:
 
 def test_a_start_finds_what_the_first_one_remembered(stream: Settings) -> None:
     assert claim(stream, MODE) == claim(stream, MODE)
+
+
+def test_every_commit_of_a_change_log_says_which_capture_it_is_of(stream: Settings) -> None:
+    log = open_change_log(stream, MODE).uri
+    assert capture_id_of(open_table(log)) is None  # as a version of before has left it
+    capture_id = claim(stream, MODE).capture_id
+    modes.sink_of(None, stream, MODE, capture_id).write([], 120, 6, 0)
+    assert capture_id_of(open_table(log)) == capture_id
+
+
+@pytest.mark.parametrize(
+    "change", [{"topic_id": "second"}, {"database_system": 8}, {"database_name": "pizzeria_copy"}]
+)
+def test_another_topic_or_database_is_another_capture(services: Services, change: dict) -> None:
+    first = services.capture(None).capture_id
+    services.change(**change)
+    assert services.capture(None).capture_id != first
+    services.change()
+    assert services.capture(None).capture_id == first
 
 
 @pytest.mark.parametrize(("change", "error"), CHANGES)

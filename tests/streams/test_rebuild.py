@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from lockstep.errors import StreamCheckpointMissingError, StreamError, StreamFailedError
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import Reached, reached_of
+from lockstep.sinks.append_log import Reached, capture_id_of, reached_of
 from lockstep.sources.delta import open_table, table_uris
 from lockstep.streams import identity, rebuild
-from lockstep.streams.identity import checkpoint_location, claim
+from lockstep.streams.identity import Capture, checkpoint_location, claim
 from lockstep.streams.sink import open_change_log
 
 from tests.streams.conftest import MODE, Services, write_orders
@@ -38,8 +38,15 @@ def stream(
     return home
 
 
-def fill(_spark: object, settings: Settings, staging: Settings, *_: object) -> int:
-    write_orders(staging, NEW, frontier=120)
+def fill(
+    _spark: object,
+    settings: Settings,
+    staging: Settings,
+    _mode: str,
+    capture: Capture,
+    *_: object,
+) -> int:
+    write_orders(staging, NEW, 120, capture.capture_id)
     (settings.home / "streams" / MODE / "checkpoint.rebuild").mkdir()
     return 120
 
@@ -61,9 +68,15 @@ def test_the_new_table_takes_the_old_ones_place(stream: Settings) -> None:
 
 
 def test_a_new_topic_is_taken_as_the_streams_own(stream: Settings, services: Services) -> None:
+    claimed = claim(stream, MODE)
+    write_orders(stream, range(0), 112, claimed.capture_id)
+    log = open_change_log(stream, MODE).uri
+    assert capture_id_of(open_table(log)) == claimed.capture_id
     services.change(topic_id="second", database_system=8)
     rebuild.rebuild(stream, MODE)
-    assert claim(stream, MODE).topic_id == "second"
+    now = claim(stream, MODE)
+    assert now.topic_id == "second"
+    assert capture_id_of(open_table(log)) == now.capture_id != claimed.capture_id
 
 
 def test_capture_with_a_gap_is_refused_and_nothing_is_touched(

@@ -52,7 +52,7 @@ def runner_of(
     spark: object, settings: Settings, mode: str, skipped: Collection[int] = ()
 ) -> Runner:
     modes.make_tables(settings, mode)
-    sink = modes.sink_of(spark, settings, mode)
+    sink = modes.sink_of(spark, settings, mode, capture_id=1)
     return Runner(settings, mode, sink, xid_near=100, skipped=frozenset(skipped))
 
 

@@ -1,7 +1,8 @@
 """An append-only Delta table whose commits carry how far in the database's history they reach.
 
 Every commit records two application transactions: the frontier (a commit LSN) and the offset of the
-change topic from which reading must go on after a crash. So the table alone says what is in it,
+change topic from which reading must go on after a crash; a change log also records which capture it
+is of, since LSNs of two captures do not compare. So the table alone says what is in it,
 whatever a micro-batch's number or Spark's own files say: what lies at or before the frontier is
 never written again. Commits are made by delta-rs from the one process that holds the writer's lock.
 """
@@ -25,6 +26,7 @@ from lockstep.errors import LakehouseError
 
 FRONTIER_APP_ID = "lockstep/frontier"
 RESUME_APP_ID = "lockstep/resume_offset"
+CAPTURE_APP_ID = "lockstep/capture"
 MAINTAIN_COMMITS = 100
 """Commits between two compactions: appending costs 5 ms with no file in the table's log since the
 last one, 15 ms with a hundred, 55 ms with five hundred."""
@@ -67,6 +69,14 @@ def reached_of(table: DeltaTable) -> Reached:
     return Reached(
         table.transaction_version(FRONTIER_APP_ID), table.transaction_version(RESUME_APP_ID) or 0
     )
+
+
+def capture_id_of(table: DeltaTable) -> int | None:
+    """Which capture the newest version's rows are of: a number that another capture never has.
+
+    None of a table without rows, and of one that was last written before captures had numbers.
+    """
+    return table.transaction_version(CAPTURE_APP_ID)
 
 
 def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
@@ -127,10 +137,19 @@ class AppendLog:
     """One table, opened for its one writer. Its methods raise LakehouseError with the reason."""
 
     def __init__(
-        self, uri: str, columns: Mapping[str, str], partition: str, versions_kept_hours: int
+        self,
+        uri: str,
+        columns: Mapping[str, str],
+        partition: str,
+        versions_kept_hours: int,
+        capture_id: int | None = None,
     ) -> None:
-        """Open the table, or make an empty one with these columns."""
+        """Open the table, or make an empty one with these columns.
+
+        capture_id: which capture its rows are of; None leaves what the table says of that.
+        """
         self.uri = uri
+        self._capture_id = capture_id
         self.schema = arrow_schema(columns)
         self._partition = partition
         self._kept_hours = versions_kept_hours
@@ -203,12 +222,10 @@ class AppendLog:
         )
 
     def _marks(self, frontier: int, resume_offset: int) -> CommitProperties:
-        return CommitProperties(
-            app_transactions=[
-                Transaction(FRONTIER_APP_ID, frontier),
-                Transaction(RESUME_APP_ID, resume_offset),
-            ]
-        )
+        marks = [Transaction(FRONTIER_APP_ID, frontier), Transaction(RESUME_APP_ID, resume_offset)]
+        if self._capture_id is not None:
+            marks.append(Transaction(CAPTURE_APP_ID, self._capture_id))
+        return CommitProperties(app_transactions=marks)
 
     def _opened(self) -> DeltaTable:
         if DeltaTable.is_deltatable(self.uri):

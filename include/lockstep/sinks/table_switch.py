@@ -8,7 +8,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
-from lockstep.sinks.append_log import FRONTIER_APP_ID, RESUME_APP_ID, reached_of
+from lockstep.sinks.append_log import (
+    CAPTURE_APP_ID,
+    FRONTIER_APP_ID,
+    RESUME_APP_ID,
+    capture_id_of,
+    reached_of,
+)
 
 APPEND_ONLY = "delta.appendOnly"
 
@@ -16,9 +22,9 @@ APPEND_ONLY = "delta.appendOnly"
 def switch_content(uri: str, new_uri: str) -> int:
     """Make the table at `uri` equal to the one at `new_uri`, frontier included; returns its rows.
 
-    Guarantees: one commit changes rows, columns, frontier and resume offset together. A table that
-    is not there yet is made. The caller is the only writer of both. Run again, it comes to the
-    same. Raises LakehouseError; then the old content is what readers see.
+    Guarantees: one commit changes rows, columns, frontier, resume offset and capture together. A
+    table that is not there yet is made. The caller is the only writer of both. Run again, it comes
+    to the same. Raises LakehouseError; then the old content is what readers see.
     """
     try:
         new = DeltaTable(new_uri)
@@ -48,6 +54,8 @@ def _overwrite(table: DeltaTable, new: DeltaTable) -> None:
     marks = [Transaction(RESUME_APP_ID, reached.resume_offset)]
     if reached.frontier is not None:
         marks.append(Transaction(FRONTIER_APP_ID, reached.frontier))
+    if (capture_id := capture_id_of(new)) is not None:
+        marks.append(Transaction(CAPTURE_APP_ID, capture_id))
     write_deltalake(
         table,
         new.to_pyarrow_dataset().scanner().to_reader(),

@@ -100,8 +100,9 @@ class Driver:
         """Start one runner; a mode that cannot start, for whatever reason, is dropped with it."""
         try:
             modes.make_tables(self._settings, mode)
-            self._capture.follow(mode, identity.claim(self._settings, mode))
-            sink = modes.sink_of(self._spark, self._settings, mode)
+            claimed = identity.claim(self._settings, mode)
+            self._capture.follow(mode, claimed)
+            sink = modes.sink_of(self._spark, self._settings, mode, claimed.capture_id)
             runner = Runner(
                 self._settings,
                 mode,

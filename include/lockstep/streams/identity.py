@@ -8,6 +8,7 @@ does not answer is no evidence: only what the database or Kafka says counts.
 
 import time
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -59,6 +60,21 @@ class StreamIdentity:
     topic_id: str
     generation: str
 
+    @property
+    def capture_id(self) -> int:
+        """The number of the capture, as its change logs carry it."""
+        return capture_id(self.database_system, self.database, self.topic_id)
+
+
+def capture_id(database_system: int, database: str, topic_id: str | None) -> int:
+    """A number of 63 bits that identifies one database and one change topic of it.
+
+    `lockstep capture reset` makes a new topic for each snapshot, so that it identifies that, too.
+    Delta keeps it as an application transaction, which is why it is a number.
+    """
+    digest = sha256(f"{database_system}/{database}/{topic_id}".encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1
+
 
 def table_of(mode: str) -> str:
     """The table of contracts.py that a mode, or the history query, writes."""
@@ -80,6 +96,11 @@ class Capture:
 
     facts: CaptureFacts
     topic_id: str | None
+
+    @property
+    def capture_id(self) -> int:
+        """The number of the capture, as its change logs carry it."""
+        return capture_id(self.facts.database_system, self.facts.database_name, self.topic_id)
 
 
 def read_capture(settings: Settings) -> Capture:

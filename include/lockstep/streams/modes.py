@@ -23,11 +23,14 @@ def make_tables(settings: Settings, mode: str) -> None:
         open_change_log(settings, StreamMode(mode))
 
 
-def sink_of(spark: "SparkSession", settings: Settings, mode: str) -> Sink:
-    """The sink of a mode, or of the history query, its table opened. Raises LockstepError."""
+def sink_of(spark: "SparkSession", settings: Settings, mode: str, capture_id: int) -> Sink:
+    """The sink of a mode, or of the history query, its table opened. Raises LockstepError.
+
+    capture_id: of the capture whose changes it will be given, as streams/identity.py has it.
+    """
     if mode == HISTORY:
         return HistorySink(settings)
-    log = open_change_log(settings, StreamMode(mode))
+    log = open_change_log(settings, StreamMode(mode), capture_id)
     return ChangeLogSink(log, _enrichment(spark, settings, mode, log.reached.frontier))
 
 

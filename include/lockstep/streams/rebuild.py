@@ -74,7 +74,7 @@ def rebuild(settings: Settings, mode: StreamMode, told: Told = lambda *_: None) 
         _remove(settings, mode)
         spark = stream_session(settings, f"lockstep rebuild {mode}", descriptors)
         try:
-            frontier = _fill(spark, settings, staging, mode, told)
+            frontier = _fill(spark, settings, staging, mode, capture, told)
         finally:
             spark.stop()
         _require_same(settings, capture)
@@ -139,14 +139,19 @@ def _remove(settings: Settings, mode: str) -> None:
 
 
 def _fill(
-    spark: "SparkSession", settings: Settings, staging: Settings, mode: str, told: Told
+    spark: "SparkSession",
+    settings: Settings,
+    staging: Settings,
+    mode: str,
+    capture: Capture,
+    told: Told,
 ) -> int:
     """Run the mode until its new table holds all that the topic does; returns the frontier."""
     end = change_topic.end_offset(settings)
     runner = Runner(
         settings,
         mode,
-        modes.sink_of(spark, staging, mode),
+        modes.sink_of(spark, staging, mode, capture.capture_id),
         xid_near=current_xid(settings),
         skipped=given_up_offsets(settings),
         stage=modes.stage_of(mode),

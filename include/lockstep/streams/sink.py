@@ -93,13 +93,16 @@ class Enrichment(ABC):
         """Look after tables of its own, between micro-batches."""
 
 
-def open_change_log(settings: Settings, mode: StreamMode) -> AppendLog:
-    """The mode's change log, for its one writer."""
+def open_change_log(
+    settings: Settings, mode: StreamMode, capture_id: int | None = None
+) -> AppendLog:
+    """The mode's change log, for its one writer; capture_id: of what it will append."""
     return AppendLog(
         settings.table_uri(change_log_table(mode)),
         CHANGE_LOG_COLUMNS,
         CHANGE_LOG_PARTITION,
         settings.stream_versions_kept_hours,
+        capture_id,
     )
 
 
