@@ -30,6 +30,7 @@ from lockstep.publish.from_hourly import whole_hours
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, arrow_schema
 from lockstep.sinks.delta_window import inside
+from lockstep.sinks.table_switch import switch_content
 
 DAY = datetime(2026, 3, 1, 22, tzinfo=UTC)
 """Hour 0: the hours of a history lie on two days."""
@@ -56,6 +57,8 @@ class Shop:
         self.windows: list[Window] = []
         self.logs = {mode: [] for mode in StreamMode}
         self._unwritten: dict[StreamMode, list[dict]] = {mode: [] for mode in StreamMode}
+        self.capture_id: int | None = 1
+        """What the streams' logs say; None: as before captures had numbers."""
         self._ids = 0
         self._lsn_step = 10
 
@@ -165,9 +168,25 @@ class Shop:
             return -1
         self.logs[mode] += written
         uri = self.settings.table_uri(change_log_table(mode))
-        log = AppendLog(uri, CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION, 24)
-        log.append(pa.Table.from_pylist(written, LOG_SCHEMA), frontier, frontier)
+        self._append(uri, written, frontier)
         return frontier
+
+    def reset_capture(self, capture_id: int | None, lsn: int) -> None:
+        """`capture reset`: another snapshot, at this LSN; the changes not written yet are lost."""
+        self.capture_id, self.lsn = capture_id, lsn
+        self._unwritten = {mode: [] for mode in StreamMode}
+
+    def rebuild(self, mode: StreamMode, *, from_snapshot: bool) -> None:
+        """`stream rebuild`: the snapshot's orders, or the changes that the log had already."""
+        if from_snapshot:
+            self.logs[mode] = [self._change(i, "c", 0) for i in self.now]
+        new = self.settings.table_uri(f"{change_log_table(mode)}_{self.lsn}")
+        self._append(new, self.logs[mode], self.lsn)
+        switch_content(self.settings.table_uri(change_log_table(mode)), new)
+
+    def _append(self, uri: str, changes: list[dict], frontier: int) -> None:
+        log = AppendLog(uri, CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION, 24, self.capture_id)
+        log.append(pa.Table.from_pylist(changes, LOG_SCHEMA), frontier, frontier)
 
 
 def _in(row: dict, window: Window) -> bool:

@@ -15,7 +15,8 @@ WARNING = (
     f"This deletes the replication slot {REPLICATION_SLOT} and the topic {CHANGE_TOPIC} with all "
     "changes in it. Capture then begins with a snapshot of the database as it is now: what tables "
     "show of earlier times cannot be made again. They stay as they are until each is made anew by "
-    "`lockstep stream rebuild`."
+    "`lockstep stream rebuild`. If a stream feeds the published table, let the batch feed it "
+    "first: `lockstep publish switch batch`."
 )
 
 

@@ -3,12 +3,15 @@
 import time
 from datetime import datetime, timedelta
 
+from deltalake import DeltaTable
+
 from lockstep.contracts import HOUR, StreamMode, Verdict, change_log_table, last_due_window
 from lockstep.errors import CutoverRefusedError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, verified
+from lockstep.publish.table import Fed
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import reached_of
+from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sources.delta import open_table
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
@@ -55,22 +58,38 @@ def require_running(settings: Settings, mode: StreamMode) -> None:
         )
 
 
-def require_past(settings: Settings, mode: StreamMode, lsn: int, what: str) -> int:
-    """Wait a moment until the stream has passed this LSN; gives its frontier.
+def require_past(settings: Settings, mode: StreamMode, lsn: int, what: str) -> DeltaTable:
+    """Wait a moment until the stream has passed this LSN; gives a version of its log that has.
 
     Raises CutoverRefusedError when it does not get there.
     """
     uri = settings.table_uri(change_log_table(mode))
     deadline = time.monotonic() + FRONTIER_SECONDS_MAX
     while True:
-        frontier = reached_of(open_table(uri)).frontier
+        log = open_table(uri)
+        frontier = reached_of(log).frontier
         if frontier is not None and frontier >= lsn:
-            return frontier
+            return log
         if time.monotonic() > deadline:
             raise CutoverRefusedError(
                 mode, f"the stream has reached LSN {frontier}, not yet {what} at {lsn}"
             )
         time.sleep(POLL_SECONDS)
+
+
+def require_same_capture(mode: StreamMode, log: DeltaTable, fed: Fed) -> None:
+    """Raises CutoverRefusedError when the log is not of the capture that the feeding stream is of.
+
+    A log of another capture does not know what changed between the two: an order cancelled in
+    between would stay.
+    """
+    if capture_id_of(log) != fed.capture_id:
+        raise CutoverRefusedError(
+            mode,
+            f"its change log is of the capture {capture_id_of(log)}, what {fed.feed} has published "
+            f"of {fed.capture_id} (None: not known before its next step, `lockstep publish step`); "
+            "let the batch feed the table first, and run the hours of the gap again",
+        )
 
 
 def _in_the_way_after(lines: list[Judged], through: datetime) -> str:

@@ -15,11 +15,12 @@ from lockstep.contracts import (
     StreamMode,
     change_log_table,
 )
+from lockstep.publish.continuity import needs_capture_id, require_continued
 from lockstep.publish.from_hourly import publish_windows
 from lockstep.publish.from_stream import publish_changes
-from lockstep.publish.table import Fed, Mark, fed_of, open_or_create
+from lockstep.publish.table import Fed, Mark, fed_of, keep_rows, open_or_create
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import reached_of
+from lockstep.sinks.append_log import capture_id_of
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import windows_since
@@ -45,8 +46,9 @@ class Step:
 def step(settings: Settings, patience_seconds: float = 0.0) -> Step:
     """Publish what is new, in one commit at the most; of much from a stream, a share.
 
-    Raises WriterBusyError when another process still writes the table after the patience, and
-    LakehouseError when a table cannot be read or written.
+    Raises WriterBusyError when another process still writes the table after the patience,
+    LakehouseError when a table cannot be read or written, and FeedReplacedError or FeedBehindError
+    when the stream's change log does not continue what is published.
     """
     with sole_writer(settings, ORDERS_ENRICHED, patience_seconds):
         return publish_new(settings, open_or_create(settings))
@@ -88,8 +90,11 @@ def _from_hourly(settings: Settings, published: DeltaTable, fed: Fed) -> Reached
 
 def _from_stream(settings: Settings, published: DeltaTable, fed: Fed) -> Reached:
     log = open_table(settings.table_uri(change_log_table(StreamMode(fed.feed))))
-    frontier = reached_of(log).frontier
-    if frontier is None or frontier <= fed.reached:
+    frontier = require_continued(published, log, fed)
+    if needs_capture_id(log, fed):
+        keep_rows(published, Mark(fed.feed, fed.reached, capture_id_of(log)))
+        return fed.reached, False
+    if frontier == fed.reached:
         return None, True
     reached = publish_changes(published, log, fed.feed, fed.reached, frontier)
     return reached, reached in (None, frontier)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from deltalake import DeltaTable
 
-from lockstep.contracts import BATCH, ORDERS_ENRICHED, StreamMode, change_log_table
+from lockstep.contracts import BATCH, ORDERS_ENRICHED, StreamMode
 from lockstep.errors import CutoverRefusedError
 from lockstep.ledger import cutovers
 from lockstep.ledger.cutovers import Cutover
@@ -23,8 +23,8 @@ from lockstep.publish.from_stream import publish_all
 from lockstep.publish.step import open_hourly, publish_new
 from lockstep.publish.table import CUTOVER_METADATA, Fed, Mark, exists, fed_of, open_or_create
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import newest_run, windows_since
 
 WRITER_SECONDS_MAX = 60.0
@@ -46,13 +46,14 @@ def plan(settings: Settings, feed: str, hours: int, as_of: datetime) -> Plan:
 
     Raises CutoverRefusedError when it would be refused: the published table is fed by it already,
     or the stream is not verified through the last due window for so many hours, or does not run,
-    or has not passed the last cut. A switch to the batch is never refused otherwise.
+    or has not passed the last cut, or is of another capture than the stream that feeds the table.
+    A switch to the batch is never refused otherwise.
     """
     table = open_or_create(settings) if exists(settings) else None
-    fed = fed_of(table) if table else Fed(BATCH, None, None)
+    fed = fed_of(table) if table else Fed(BATCH, None, None, None)
     reach = _required(settings, fed, feed, hours, as_of)
     if feed != BATCH:
-        _frontier(settings, StreamMode(feed), fed, open_hourly(settings))
+        _log(settings, StreamMode(feed), fed, open_hourly(settings))
     return Plan(fed.feed, feed, table.count() if table else 0, reach)
 
 
@@ -125,11 +126,11 @@ def _to_stream(settings: Settings, table: DeltaTable, mode: StreamMode, told: di
     if fed_of(table).feed == BATCH:
         publish_new(settings, table)
     fed, hourly = fed_of(table), open_hourly(settings)
-    frontier = _frontier(settings, mode, fed, hourly)
-    log = open_table(settings.table_uri(change_log_table(mode)))
+    log = _log(settings, mode, fed, hourly)
+    frontier = reached_of(log).frontier
     hourly_version = fed.reached if fed.feed == BATCH else None
     told |= {"to_feed": mode, "lsn": frontier, "hourly_version": hourly_version}
-    publish_all(table, log, Mark(mode, frontier, told))
+    publish_all(table, log, Mark(mode, frontier, capture_id_of(log), told))
 
 
 def _to_batch(settings: Settings, table: DeltaTable, fed: Fed, told: dict) -> None:
@@ -137,15 +138,16 @@ def _to_batch(settings: Settings, table: DeltaTable, fed: Fed, told: dict) -> No
     version = -1 if hourly is None else hourly.version()
     windows = windows_since(hourly, None) if hourly else []
     told |= {"to_feed": BATCH, "lsn": fed.reached, "hourly_version": version}
-    publish_windows(table, hourly, windows, Mark(BATCH, version, told))
+    publish_windows(table, hourly, windows, Mark(BATCH, version, cutover=told))
 
 
-def _frontier(settings: Settings, mode: StreamMode, fed: Fed, hourly: DeltaTable | None) -> int:
-    """The stream's, beyond all that consumers have seen."""
+def _log(settings: Settings, mode: StreamMode, fed: Fed, hourly: DeltaTable | None) -> DeltaTable:
+    """The stream's change log at a version beyond all that consumers have seen."""
     run = newest_run(hourly) if hourly else None
-    frontier = conditions.require_past(
+    log = conditions.require_past(
         settings, mode, run.cut.marker_lsn if run else 0, "the last hourly run's cut"
     )
     if fed.feed == BATCH:
-        return frontier
+        return log
+    conditions.require_same_capture(mode, log, fed)
     return conditions.require_past(settings, mode, fed.reached, f"what {fed.feed} has published")

@@ -1,12 +1,14 @@
 """The published table: what feeds it and how far, and the two ways in which a commit changes it.
 
-Both facts are application transactions of the Delta table, set by the commits that make them true,
+These facts are application transactions of the Delta table, set by the commits that make them true,
 so that rows and facts cannot come apart:
 
 - `lockstep/fed_by/<feed>` has the version of the commit that switched to the feed; the feed is the
   one with the greatest;
 - `lockstep/published/<feed>` says how far: of a stream the commit LSN up to which every change is
-  in the table, of the hourly table the version whose rows are in it.
+  in the table, of the hourly table the version whose rows are in it;
+- `lockstep/captured/<feed>` has the capture that a stream's LSN is of: those of two captures do
+  not compare.
 
 Whoever writes holds the table's writer lock; there is no other way in than these functions.
 """
@@ -32,7 +34,7 @@ SCHEMA = arrow_schema(ORDERS_ENRICHED_COLUMNS)
 CHANGES_SCHEMA = SCHEMA.append(pa.field("op", pa.string()))
 """Of changes to be merged: at most one for each order; a `d` has its order's id alone."""
 CUTOVER_METADATA = "lockstep.cutover"
-_FED_BY, _PUBLISHED = "lockstep/fed_by/", "lockstep/published/"
+_FED_BY, _PUBLISHED, _CAPTURED = "lockstep/fed_by/", "lockstep/published/", "lockstep/captured/"
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,26 @@ class Fed:
 
     reached: a commit LSN or the hourly table's version, None while nothing is published.
     switched_in: the version whose commit switched to it; None before the first.
+    capture_id: of the capture that a stream's LSN is of; None of the batch, and of a stream that
+        was switched to before captures had numbers, until a step finds out.
     """
 
     feed: str
     reached: int | None
     switched_in: int | None
+    capture_id: int | None
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a commit says of itself; with `cutover`, it is the one that switches to the feed."""
+    """What a commit says of itself; with `cutover`, it is the one that switches to the feed.
+
+    capture_id: None leaves what the table says of that.
+    """
 
     feed: str
     reached: int
+    capture_id: int | None = None
     cutover: Mapping[str, object] | None = None
 
 
@@ -85,7 +94,12 @@ def fed_of(table: DeltaTable) -> Fed:
     switches = {feed: table.transaction_version(f"{_FED_BY}{feed}") for feed in FEEDS}
     feed = max(FEEDS, key=lambda one: -1 if switches[one] is None else switches[one])
     feed = BATCH if switches[feed] is None else feed
-    return Fed(feed, table.transaction_version(f"{_PUBLISHED}{feed}"), switches[feed])
+    return Fed(
+        feed=feed,
+        reached=table.transaction_version(f"{_PUBLISHED}{feed}"),
+        switched_in=switches[feed],
+        capture_id=table.transaction_version(f"{_CAPTURED}{feed}"),
+    )
 
 
 def merge_changes(
@@ -160,6 +174,8 @@ def _keep_rows_since(version: int, table: DeltaTable, mark: Mark) -> None:
 
 def _properties(table: DeltaTable, mark: Mark) -> CommitProperties:
     marks = [Transaction(f"{_PUBLISHED}{mark.feed}", mark.reached)]
+    if mark.capture_id is not None:
+        marks.append(Transaction(f"{_CAPTURED}{mark.feed}", mark.capture_id))
     told_too = {}
     if mark.cutover is not None:
         marks.append(Transaction(f"{_FED_BY}{mark.feed}", table.version() + 1))
