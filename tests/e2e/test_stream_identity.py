@@ -10,18 +10,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from lockstep.contracts import CHANGE_TOPIC, DIMENSION_CHANGES, Role, StreamMode
 from lockstep.errors import (
+    FeedReplacedError,
     OtherDatabaseError,
     SlotLostError,
     SlotRecreatedError,
     StreamCheckpointMissingError,
     TopicRecreatedError,
 )
+from lockstep.publish import conditions
+from lockstep.publish import switch as cutover
+from lockstep.publish.step import step
 from lockstep.settings import Settings
 from lockstep.shop.loader import load
 from lockstep.shop.moving_pizzas import open_round
@@ -162,9 +167,19 @@ def test_a_slot_recreated_under_a_running_stream_stops_it_by_name(stack: Setting
     assert "lockstep capture reset" in refused.stderr
 
 
+def let_outbox_feed(settings: Settings) -> None:
+    """The published table, by a switch that is approved without a proof."""
+    with pytest.MonkeyPatch.context() as proved:
+        proved.setattr(conditions, "require_verified", lambda *_: None)
+        proved.setattr(conditions, "require_running", lambda *_: None)
+        cutover.switch(settings, StreamMode.OUTBOX, 1, "the tests", datetime.now(UTC))
+    assert step(settings).is_all
+
+
 def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_does(
     stack: Settings,
 ) -> None:
+    let_outbox_feed(stack)
     change_an_order(stack, *open_round(stack, 1, seed=2).order_ids)
     before = current_totals(stack, StreamMode.OUTBOX)
     topic = read_remembered(stack, StreamMode.OUTBOX).topic_id
@@ -174,6 +189,8 @@ def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_doe
     assert current_totals(stack, StreamMode.OUTBOX) == before
     done = rebuild(stack, StreamMode.OUTBOX)
     assert done.returncode == 0, done.stderr
+    with pytest.raises(FeedReplacedError, match="publish switch batch"):
+        step(stack)
     with connect(stack, Role.OWNER) as owner:
         orders = [order_id for (order_id,) in owner.execute("SELECT id FROM orders")]
         assert current_totals(stack, StreamMode.OUTBOX) == totals_of(owner, orders)

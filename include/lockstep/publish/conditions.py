@@ -24,7 +24,7 @@ POLL_SECONDS = 0.1
 def require_verified(settings: Settings, mode: StreamMode, hours: int, as_of: datetime) -> Verified:
     """Through the last window that is due, for so many hours without a gap; gives since when.
 
-    A gap of before these hours does not matter. Raises CutoverRefusedError, naming the window that
+    A gap before these hours does not matter. Raises CutoverRefusedError, naming the window that
     is in the way.
     """
     lines = [line for line in book.judged(settings) if line.mode is mode]

@@ -26,7 +26,7 @@ def require_continued(published: DeltaTable, log: DeltaTable, fed: Fed) -> int:
         raise FeedReplacedError(fed.feed, fed.reached, frontier, why)
     if frontier is None or frontier < fed.reached:
         raise FeedBehindError(fed.feed, fed.reached, frontier)
-    if needs_capture_id(log, fed) and not _has_newest_order(published, log, fed.feed):
+    if needs_capture_id(log, fed) and not _has_newest_change(published, log, fed.feed):
         why = "the newest change that is published from it is not in it"
         raise FeedReplacedError(fed.feed, fed.reached, frontier, why)
     return frontier
@@ -37,7 +37,7 @@ def needs_capture_id(log: DeltaTable, fed: Fed) -> bool:
     return fed.capture_id is None and capture_id_of(log) is not None
 
 
-def _has_newest_order(published: DeltaTable, log: DeltaTable, feed: str) -> bool:
+def _has_newest_change(published: DeltaTable, log: DeltaTable, feed: str) -> bool:
     """Whether the log has the newest change that the feed gave to the published table.
 
     Changes of a snapshot prove nothing: they have the position 0 in every capture.
