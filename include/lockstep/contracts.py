@@ -148,7 +148,20 @@ QUARANTINED_COLUMNS = {
     "reason": "string",
     "value": "string",
     "decided_at": "timestamp",
+    "last_offset": "bigint",
+    "records": "bigint",
+    "table": "string",
+    "hour": "timestamp",
+    "is_order_hour": "boolean",
+    "committed_first": "timestamp",
+    "committed_last": "timestamp",
+    "transactions": "string",
+    "transaction_count": "bigint",
 }
+"""A row for each record put aside by a stream. Of what an operator gave up a row for each table and
+hour: from last_offset on, columns that other rows leave empty (lockstep.sources.given_up says what
+is in them); reason and value are the first record's, transactions is JSON.
+"""
 STREAM_METRICS = f"{PIPELINE}/stream_metrics"
 BATCH = "batch"
 FEEDS = (BATCH, *map(str, StreamMode))

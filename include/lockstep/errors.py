@@ -128,9 +128,10 @@ class PoisonedRecordError(StreamError):
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
         super().__init__(
-            f"record {topic}[{partition}] at offset {offset} cannot be read: {reason}. Mend what "
-            f"wrote it, or give the record up with `lockstep stream skip {offset}`, which notes "
-            "the damage, and start the stream again"
+            f"record {topic}[{partition}] at offset {offset} cannot be read: {reason}. Repair "
+            "what wrote it, so that no more such records come. Then give it up with `lockstep "
+            f"stream skip {offset}` (with `--until end` also all behind it that cannot be read), "
+            "which notes the damage, and start the stream again"
         )
         self.topic, self.partition, self.offset, self.reason = topic, partition, offset, reason
 

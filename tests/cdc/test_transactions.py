@@ -4,7 +4,7 @@ import random
 
 import pytest
 from lockstep.cdc import transactions
-from lockstep.cdc.records import MESSAGES, Begin, SnapshotNotice
+from lockstep.cdc.records import MESSAGES, Begin, Skipped, SnapshotNotice
 from lockstep.cdc.transactions import TRUNCATE, Transaction, TransactionTracker
 from lockstep.contracts import CLIENTS, ORDERS, OUTBOX
 from lockstep.errors import SnapshotRepeatedError
@@ -175,11 +175,30 @@ def test_a_second_snapshot_stops_the_stream() -> None:
         tracker(frontier=9, next_offset=5).feed(placed([SnapshotNotice(0, "STARTED")], start=5))
 
 
-def test_a_record_given_up_stands_for_one_missing_change() -> None:
-    records = placed([Begin(0, 7), change(7, 1), change(7, 3), end(7, 50, orders=3)], start=10)
-    assert tracker(next_offset=10).feed(records) == []
-    assert commits(tracker(next_offset=10, skipped=[12]).feed(records)) == [50]
-    assert tracker(next_offset=10, skipped=[99]).feed(records) == []
+def test_a_record_given_up_of_which_nothing_can_be_read_stands_for_one_missing_change() -> None:
+    given_up = Skipped(0, None)
+    before = [given_up, Begin(0, 7), change(7, 1)]
+    within = [Begin(0, 7), change(7, 1), given_up]
+    assert tracker().feed(placed([*before, end(7, 50, orders=2)])) == []
+    assert tracker().feed(placed([*within, end(7, 50, orders=3)])) == []
+    assert commits(tracker().feed(placed([*within, end(7, 50, orders=2)]))) == [50]
+
+
+def test_a_record_given_up_that_says_its_place_stands_for_itself_and_comes_twice() -> None:
+    given_up = Skipped(0, change(7, 2))
+    records = [Begin(0, 7), change(7, 1), given_up, given_up]
+    assert tracker().feed(placed([*records, end(7, 50, orders=3)])) == []
+    (released,) = tracker().feed(placed([*records, end(7, 50, orders=2)]))
+    assert [one.total_order for one in released.changes] == [1]
+    assert released.change_count == 2
+
+
+def test_a_record_given_up_that_was_held_back_counts_when_it_comes() -> None:
+    follower = tracker(held_back=True)
+    whole = [Begin(0, 7), change(7, 1), Skipped(0, change(7, 2)), end(7, 50, orders=2)]
+    begin, *rest = placed(whole)
+    assert follower.feed([begin, *placed([Begin(0, 8)], start=10)]) == []
+    assert commits(follower.feed(rest)) == [50]
 
 
 def test_a_transaction_too_large_to_hold_is_named_by_its_offsets(

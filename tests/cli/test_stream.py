@@ -5,12 +5,18 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
+from lockstep.cdc.transactions import OffsetRange
 from lockstep.cli import app
 from lockstep.errors import StreamBusyError
 from lockstep.settings import Settings
+from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction
+from lockstep.streams import skip
 from lockstep.supervise import launcher, lease
+from lockstep.supervise.heartbeat import DriverState, Heartbeat, HeartbeatError, write_heartbeat
 from typer.testing import CliRunner, Result
 
 from tests.supervise.conftest import behave, settings, starts
@@ -144,3 +150,72 @@ def test_status_of_the_stack_ends_with_one_when_a_stream_is_dead(lockstep, start
     assert "has ended without a word" in entry["problem"]
     lockstep("stream", "stop", "outbox")
     assert lockstep("status").exit_code == 0
+
+
+@pytest.fixture
+def skipped(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
+    """The stretches that `stream skip` gives up; each has records of two groups."""
+    stretches = []
+
+    def skip_records(_: Settings, first: int, last: int | None) -> list[GivenUpRecords]:
+        stretches.append((first, last))
+        noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        of_orders = GivenUpRecords(
+            offsets=OffsetRange(first, first + 5),
+            records=3,
+            table="orders",
+            hour=noon,
+            is_order_hour=True,
+            committed_first=noon,
+            committed_last=noon,
+            transactions=(GivenUpTransaction(701, 70, noon),),
+            transaction_count=1,
+            reason="the column was renamed",
+        )
+        of_clients = replace(of_orders, records=1, table="clients", is_order_hour=False)
+        return [of_orders, of_clients]
+
+    monkeypatch.setattr(skip, "skip_records", skip_records)
+    return stretches
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stretch"),
+    [
+        (["7"], (7, 7)),
+        (["7-12"], (7, 12)),
+        (["7", "--until", "12"], (7, 12)),
+        (["7", "--until", "end"], (7, None)),
+    ],
+)
+def test_skip_gives_up_a_stretch_and_says_what_it_touches(
+    lockstep, skipped, arguments: list[str], stretch: tuple[int, int | None]
+) -> None:
+    shown = lockstep("stream", "skip", *arguments)
+    assert (shown.exit_code, skipped) == (0, [stretch])
+    windows = "windows open at their commits, 2026-01-01 12:00:00 to 12:00:00 UTC and later ones"
+    at = "offsets 7 to 12 (transaction 701)"
+    assert shown.stdout.splitlines() == [
+        "4 records are given up (the column was renamed)",
+        f"  3 records of orders at {at}, window 2026-01-01 12:00 UTC",
+        f"  1 record of clients at {at}, {windows}",
+        "streams that run pass them from now on, and parity names them",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["x"], ["7-"], ["-7"], ["7-end"], ["7", "--until", "x"], ["7-12", "--until", "12"], ["7-8-9"]],
+)
+def test_skip_refuses_what_is_no_stretch(lockstep, skipped, arguments: list[str]) -> None:
+    assert lockstep("stream", "skip", *arguments).exit_code == 2
+    assert not skipped
+
+
+def test_skip_names_the_streams_that_a_record_has_stopped(lockstep, skipped) -> None:
+    started = datetime.now(UTC)
+    for mode, name in (("outbox", "PoisonedRecordError"), ("lookup", "StreamError")):
+        error = HeartbeatError(name, "why")
+        beat = Heartbeat(mode, 1, started, started, DriverState.FAILED, error)
+        write_heartbeat(Settings.load(), beat)
+    assert "`lockstep stream start outbox`, or Clear" in lockstep("stream", "skip", "7").stdout

@@ -23,7 +23,7 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
         (driver.identity, "claim", SimpleNamespace(capture_id=1)),
         (driver.identity, "checkpoint_location", tmp_path),
         (driver, "current_xid", 1),
-        (driver, "given_up_offsets", frozenset()),
+        (driver, "given_up", None),
         (driver.modes, "stage_of", None),
     ):
         monkeypatch.setattr(module, name, lambda *_, value=value: value)

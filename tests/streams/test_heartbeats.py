@@ -19,6 +19,7 @@ from lockstep.streams.sink import ChangeLogSink, open_change_log
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
 
 from tests.cdc.histories import change, end, placed
+from tests.streams.topics import passing
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def test_the_rate_is_that_of_the_rows_since_the_beat_before(
 def test_rows_that_a_runner_has_written_are_told_with_their_latency(home: Settings) -> None:
     log = open_change_log(home, StreamMode.OUTBOX)
     sink = ChangeLogSink(log, published.outbox())
-    runner = Runner(home, "outbox", sink, xid_near=1000, skipped=frozenset())
+    runner = Runner(home, "outbox", sink, xid_near=1000, given_up=passing())
     rows = []
     for tx in (7, 8):
         runner._micro_batch(micro_batch(tx, offset=runner.tracker.next_offset), tx)

@@ -8,9 +8,11 @@ from lockstep.cdc.records import Change, End, NameRow
 from lockstep.cdc.transactions import OffsetRange, Transaction
 from lockstep.contracts import CLIENTS
 from lockstep.settings import Settings
-from lockstep.streams import temporal
+from lockstep.streams import given_up, temporal
 from lockstep.streams.dimensions import history_log, stored_history
 from lockstep.streams.temporal import History
+
+from tests.streams.topics import passing
 
 ONE = {CLIENTS: 1}
 
@@ -60,7 +62,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(temporal.change_topic, "end_offset", lambda _: read[-1][0] + 1)
         monkeypatch.setattr(temporal.change_topic, "read_again", lambda *_: [read])
 
-    monkeypatch.setattr(temporal, "decode", lambda value, *_: value)
+    monkeypatch.setattr(given_up, "decode", lambda value, *_: value)
     return tell
 
 
@@ -73,7 +75,7 @@ def test_what_another_query_writes_while_the_history_is_loaded_is_not_missed(
     loaded = History(settings, None, 30)
     writing.learn([transaction(20, 2), transaction(30, 3)], 31)
     topic((20, 2), (30, 3))
-    loaded.catch_up(30, frozenset())
+    loaded.catch_up(30, passing())
     assert loaded.cached.relation(CLIENTS, [1, 2, 3])["id"].to_pylist() == [1, 2, 3]
 
 
@@ -83,7 +85,7 @@ def test_catching_up_ends_at_the_streams_own_frontier(tmp_path, topic) -> None:
     History(settings, history_log(settings), None).learn([transaction(10, 1)], 11)
     loaded = History(settings, None, 30)
     topic((20, 2), (30, 3), (40, 2), (50, 2), (60, 2))
-    loaded.catch_up(30, frozenset())
+    loaded.catch_up(30, passing())
     loaded.learn([transaction(40, 2)], 41)
     kept = loaded.cached.relation(CLIENTS, [2])
     assert kept.filter(pc.field("id") == 2)["valid_from"].to_pylist() == [20, 40]

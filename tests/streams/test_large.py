@@ -40,7 +40,15 @@ from lockstep.streams import dimensions, large, modes, temporal
 from lockstep.streams.dimensions import FOREVER, stored_history
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, write_heartbeat
 
-from tests.streams.topics import SLICE, follow, runner_of, serve, settings_of, topic_of
+from tests.streams.topics import (
+    SLICE,
+    follow,
+    passing,
+    runner_of,
+    serve,
+    settings_of,
+    topic_of,
+)
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WRITTEN_WHEN = ["seen_at", "written_at"]
@@ -249,9 +257,7 @@ def test_rows_that_a_large_transaction_changes_again_have_their_last_state(
             if one.changes is None:
                 history.learn(together, 0)
                 together = []
-                history.learn_large(
-                    large.LargeTransaction(settings, one, frozenset(), lambda: None)
-                )
+                history.learn_large(large.LargeTransaction(settings, one, passing(), lambda: None))
             else:
                 together.append(one)
         history.learn(together, 0)

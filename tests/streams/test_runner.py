@@ -1,7 +1,6 @@
 """A runner: its stop, what a crash between commits leaves to do, and records nobody can read."""
 
 import itertools
-import json
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,23 +9,30 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.cdc import transactions
 from lockstep.cdc.records import PricedPizza, PublishedOrder
-from lockstep.contracts import OUTBOX, QUARANTINED_RECORDS, StreamMode, change_log_table
+from lockstep.cdc.transactions import OffsetRange
+from lockstep.contracts import OUTBOX, QUARANTINED_RECORDS, StreamMode
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import published
 from lockstep.streams import runner as running
+from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Runner
 from lockstep.streams.sink import ChangeLogSink, open_change_log
 
-from tests.streams.topics import RowChange, follow, runner_of, serve, topic_of
+from tests.streams.debezium import SNAPSHOT, order
+from tests.streams.topics import (
+    RowChange,
+    change_log,
+    follow,
+    passing,
+    runner_of,
+    serve,
+    topic_of,
+)
 
 SECONDS_MAX = 10
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-SNAPSHOT = [
-    json.dumps({"id": "1f", "type": kind, "aggregate_type": "Initial Snapshot"}).encode()
-    for kind in ("STARTED", "COMPLETED")
-]
 BROKEN = b"{"
 
 
@@ -53,7 +59,7 @@ def test_a_micro_batch_that_begins_during_a_stop_is_refused_and_waits_for_nothin
 ) -> None:
     settings = Settings(home=tmp_path)
     sink = ChangeLogSink(open_change_log(settings, StreamMode.OUTBOX), published.outbox())
-    runner = Runner(settings, "outbox", sink, xid_near=1, skipped=frozenset())
+    runner = Runner(settings, "outbox", sink, xid_near=1, given_up=passing())
     query = runner._query = QueryThatBeginsAnother(runner)
     stopping = threading.Thread(target=runner.stop, daemon=True)
     stopping.start()
@@ -86,12 +92,6 @@ def created(order_id: int) -> RowChange:
     return OUTBOX, "c", PublishedOrder("c", order_id, NOON, "Anna", "T1", pizzas)
 
 
-def orders(settings: Settings) -> list[int]:
-    """Of each row of the outbox's change log the order."""
-    log = open_table(settings.table_uri(change_log_table(StreamMode.OUTBOX)))
-    return sorted(log.to_pyarrow_table()["order_id"].to_pylist())
-
-
 @pytest.mark.parametrize(("crash_at", "first_written"), [(2, [1]), (3, [1, 2, 3])])
 @pytest.mark.parametrize("held_max", [1_000, 1])
 def test_what_a_crash_between_two_commits_left_is_written_once_by_the_next_runner(
@@ -110,44 +110,9 @@ def test_what_a_crash_between_two_commits_left_is_written_once_by_the_next_runne
     crash_at_commit(monkeypatch, one, crash_at)
     with pytest.raises(CrashError):
         follow(one, topic)
-    assert orders(home) == first_written
+    assert change_log(home, StreamMode.OUTBOX) == first_written
     follow(runner_of(None, home, StreamMode.OUTBOX), topic)
-    assert orders(home) == [1, 2, 3, 4]
-
-
-def event(tx: int, number: int, table: str, after: dict) -> bytes:
-    """An insert as Debezium writes it."""
-    change = {
-        "op": "c",
-        "source": {"table": table, "ts_us": 17, "txId": tx, "lsn": 5},
-        "transaction": {"id": f"{tx}:5", "total_order": number, "data_collection_order": 1},
-        "before": None,
-        "after": after,
-        "ts_us": 20,
-    }
-    return json.dumps(change).encode()
-
-
-def transaction_of(order_id: int, *others: str) -> list[bytes]:
-    """The order's own transaction, as Debezium writes it, with a row for each of other tables."""
-    order = {"op": "c", "order_id": order_id, "order_time": NOON.isoformat()}
-    order |= {"client_name": "Anna", "table_name": None, "pizzas": []}
-    outbox = {"id": order_id, "order_id": order_id, "op": "c", "payload": json.dumps(order)}
-    tables = [OUTBOX, *others]
-    end = {
-        "status": "END",
-        "id": f"{order_id}:{order_id * 10}",
-        "event_count": len(tables),
-        "data_collections": [
-            {"data_collection": f"public.{table}", "event_count": 1} for table in tables
-        ],
-        "ts_ms": 3,
-    }
-    return [
-        event(order_id, 1, OUTBOX, outbox),
-        *(event(order_id, number, table, {"id": 5}) for number, table in enumerate(others, 2)),
-        json.dumps(end).encode(),
-    ]
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3, 4]
 
 
 def put_aside(settings: Settings) -> list[tuple[str, int, str, str]]:
@@ -158,24 +123,36 @@ def put_aside(settings: Settings) -> list[tuple[str, int, str, str]]:
 def test_a_record_that_cannot_be_read_stops_the_stream_after_what_precedes_it(
     home: Settings,
 ) -> None:
-    values = [*SNAPSHOT, *transaction_of(1), BROKEN, *transaction_of(2)]
+    values = [*SNAPSHOT, *order(1), BROKEN, *order(2)]
     topic, broken = list(enumerate(values)), values.index(BROKEN)
     with pytest.raises(PoisonedRecordError) as refused:
         runner_of(None, home, StreamMode.OUTBOX)._advance(topic)
     assert refused.value.offset == broken
-    assert orders(home) == [1]
-    runner_of(None, home, StreamMode.OUTBOX, skipped={broken})._advance(topic)
-    assert orders(home) == [1, 2]
+    assert change_log(home, StreamMode.OUTBOX) == [1]
+    runner_of(None, home, StreamMode.OUTBOX, passing(broken))._advance(topic)
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2]
     assert not DeltaTable.is_deltatable(home.table_uri(QUARANTINED_RECORDS))
 
 
 def test_a_change_of_a_table_nobody_knows_is_put_aside_and_its_transaction_goes_on(
     home: Settings,
 ) -> None:
-    topic = list(enumerate([*SNAPSHOT, *transaction_of(1, "suppliers"), *transaction_of(2)]))
+    topic = list(enumerate([*SNAPSHOT, *order(1, "suppliers"), *order(2)]))
     one = runner_of(None, home, StreamMode.OUTBOX)
     one._advance(topic)
-    assert orders(home) == [1, 2]
-    offset, value = topic[3]
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2]
+    offset, value = topic[4]
     assert put_aside(home) == [("outbox", offset, "put aside", value.decode())]
     assert one.progress.quarantined == 1
+
+
+def test_a_stream_that_runs_passes_a_record_that_is_given_up_meanwhile(home: Settings) -> None:
+    values = [*SNAPSHOT, *order(1), BROKEN, *order(2), BROKEN, *order(3)]
+    first, second = (at for at, value in enumerate(values) if value == BROKEN)
+    decisions: list[OffsetRange] = []
+    one = runner_of(None, home, StreamMode.OUTBOX, GivenUp(lambda: list(decisions)))
+    decisions.append(OffsetRange(first, first))
+    with pytest.raises(PoisonedRecordError) as refused:
+        one._advance(list(enumerate(values)))
+    assert refused.value.offset == second
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2]

@@ -1,12 +1,16 @@
 """A change topic whose records are decoded already, and streams that follow it without Spark."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from lockstep.cdc.records import Change, End, Record, Row, SnapshotNotice
+from lockstep.cdc.transactions import OffsetRange
+from lockstep.contracts import StreamMode, change_log_table
 from lockstep.settings import Settings
-from lockstep.streams import large, modes, runner
+from lockstep.sources.delta import open_table
+from lockstep.streams import given_up, large, modes
+from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Runner
 
 SLICE = 25
@@ -43,17 +47,22 @@ def serve(monkeypatch: pytest.MonkeyPatch, records: Sequence[Record]) -> None:
         found = [(record.offset, record) for record in records[first:end]]
         yield from (found[at : at + SLICE] for at in range(0, len(found), SLICE))
 
-    for module in (large, runner):
-        monkeypatch.setattr(module, "decode", lambda value, _offset, _wanted: value)
+    monkeypatch.setattr(given_up, "decode", lambda value, _offset, _wanted: value)
     monkeypatch.setattr(large, "read_again", read_again)
 
 
 def runner_of(
-    spark: object, settings: Settings, mode: str, skipped: Collection[int] = ()
+    spark: object, settings: Settings, mode: str, given_up: GivenUp | None = None
 ) -> Runner:
+    """given_up: None when nothing is."""
     modes.make_tables(settings, mode)
     sink = modes.sink_of(spark, settings, mode, capture_id=1)
-    return Runner(settings, mode, sink, xid_near=100, skipped=frozenset(skipped))
+    return Runner(settings, mode, sink, xid_near=100, given_up=given_up or passing())
+
+
+def passing(*offsets: int) -> GivenUp:
+    """These offsets, and no others, are given up."""
+    return GivenUp(lambda: [OffsetRange(offset, offset) for offset in sorted(offsets)])
 
 
 def follow(one: Runner, records: Sequence[Record]) -> None:
@@ -62,3 +71,9 @@ def follow(one: Runner, records: Sequence[Record]) -> None:
 
 def settings_of(folder: Path) -> Settings:
     return Settings(home=folder / "home", lakehouse=str(folder / "lakehouse"))
+
+
+def change_log(settings: Settings, mode: StreamMode) -> list[int]:
+    """Of each row of the mode's change log the order."""
+    log = open_table(settings.table_uri(change_log_table(mode)))
+    return sorted(log.to_pyarrow_table()["order_id"].to_pylist())

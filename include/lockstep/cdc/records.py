@@ -159,7 +159,21 @@ class Tombstone(Struct, frozen=True):
     offset: int
 
 
-Record = Change | Begin | End | SnapshotNotice | Tombstone
+class Skipped(Struct, frozen=True):
+    """A record that cannot be read and is given up by an operator.
+
+    change: what it still says, without its row; None when nothing of it can be read.
+    """
+
+    offset: int
+    change: Change | None
+
+    @property
+    def tx(self) -> int | None:
+        return None if self.change is None else self.change.tx
+
+
+Record = Change | Begin | End | SnapshotNotice | Tombstone | Skipped
 
 
 class _Source(Struct):
@@ -236,6 +250,15 @@ def decode(value: bytes | None, offset: int, wanted: Collection[str]) -> Record:
     raise PoisonedRecordError(
         CHANGE_TOPIC, 0, offset, "neither a change nor a transaction's record nor a notification"
     )
+
+
+def without_row(value: bytes | None, offset: int) -> Skipped | Tombstone:
+    """What a record says that `decode` cannot read: a Tombstone when it is of no transaction."""
+    try:
+        record = decode(value, offset, ())
+    except PoisonedRecordError:
+        return Skipped(offset, None)
+    return Skipped(offset, record) if isinstance(record, Change) else Tombstone(offset)
 
 
 def _change(envelope: _Envelope, offset: int, wanted: Collection[str]) -> Change | Tombstone:

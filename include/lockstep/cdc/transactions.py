@@ -11,12 +11,14 @@ their way.
 """
 
 import heapq
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lockstep.cdc.cuts import XID_SPAN
-from lockstep.cdc.records import Begin, Change, End, Record, SnapshotNotice, Tombstone
+from lockstep.cdc.records import Begin, Change, End, Record, Skipped, SnapshotNotice, Tombstone
 from lockstep.contracts import SNAPSHOT_COMMIT_LSN
 from lockstep.errors import SnapshotRepeatedError
 
@@ -121,6 +123,16 @@ class _Pending:
         }
 
 
+def widened(tx: int, xid_near: int) -> int:
+    """The 64-bit transaction id around xid_near that has these lower 32 bits.
+
+    From 3 * 2**30 ids back to 2**30 ahead: a topic read again begins long ago.
+    """
+    newest = xid_near + XIDS_AHEAD_MAX
+    wide = newest - (newest - tx) % XID_SPAN
+    return wide if wide >= 0 else wide + XID_SPAN
+
+
 class TransactionTracker:
     """Follows the change topic from one offset on; `feed` gives the transactions that are whole.
 
@@ -135,12 +147,10 @@ class TransactionTracker:
         frontier: int | None,
         next_offset: int,
         xid_near: int,
-        skipped: Collection[int] = (),
         held_back: bool = False,
     ) -> None:
         """wanted: tables whose changes are kept, others are only counted.
         xid_near: a 64-bit transaction id of about now; the events have its lower half only.
-        skipped: offsets of records given up by an operator; each stands for one missing change.
         held_back: a transaction's records may come late and twice, so that an offset below
             next_offset does not say that they have been dealt with; their numbers do.
         """
@@ -150,7 +160,7 @@ class TransactionTracker:
         self.changes_seen = 0
         self._wanted = frozenset(wanted)
         self._xid_near = xid_near
-        self._skipped = sorted(skipped)
+        self._unreadable = array("q")
         self._held_back = held_back
         self._pending: dict[int, _Pending] = {}
         self._ended: list[tuple[int, int]] = []
@@ -162,6 +172,7 @@ class TransactionTracker:
             Change: self._note_change,
             Begin: self._note_begin,
             End: self._note_end,
+            Skipped: self._note_skipped,
             SnapshotNotice: self._note_snapshot,
         }
 
@@ -229,20 +240,24 @@ class TransactionTracker:
         return found
 
     def widened(self, tx: int) -> int:
-        """The 64-bit transaction id around xid_near that has these lower 32 bits.
-
-        From 3 * 2**30 ids back to 2**30 ahead: a topic read again begins long ago.
-        """
-        newest = self._xid_near + XIDS_AHEAD_MAX
-        wide = newest - (newest - tx) % XID_SPAN
-        return wide if wide >= 0 else wide + XID_SPAN
+        """The 64-bit transaction id around the newest one that has these lower 32 bits."""
+        return widened(tx, self._xid_near)
 
     def _note_begin(self, begin: Begin) -> None:
         if begin.tx not in self._finished:
             self._pending_of(begin.tx, begin.offset)
 
-    def _note_change(self, change: Change) -> list[Transaction]:
-        keep = change.table in self._wanted or change.op == TRUNCATE
+    def _note_skipped(self, skipped: Skipped) -> list[Transaction]:
+        """Count what is given up: at its place in its transaction, or, if it does not say that, as
+        one change of whichever transaction is around it.
+        """
+        if skipped.change is not None:
+            return self._note_change(skipped.change, is_kept=False)
+        self._unreadable.append(skipped.offset)
+        return []
+
+    def _note_change(self, change: Change, *, is_kept: bool = True) -> list[Transaction]:
+        keep = is_kept and (change.table in self._wanted or change.op == TRUNCATE)
         if change.tx is None:
             if self._snapshot is not None:
                 self._snapshot.add(change, keep=keep)
@@ -304,10 +319,10 @@ class TransactionTracker:
 
     def _is_whole(self, pending: _Pending, end: End) -> bool:
         missing = sum(pending.missing(end.counts).values())
-        if missing and self._skipped:
-            within = [o for o in self._skipped if pending.first_offset <= o <= end.offset]
-            return missing <= len(within)
-        return not missing
+        if not missing:
+            return True
+        after = bisect_right(self._unreadable, end.offset)
+        return missing <= after - bisect_left(self._unreadable, pending.first_offset)
 
     def _released(
         self, pending: _Pending, tx_id: int | None, commit_lsn: int, committed_us: int

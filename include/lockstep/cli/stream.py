@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from lockstep.cli.stream_skip import skip
 from lockstep.contracts import HISTORY, StreamMode
 from lockstep.settings import Settings
 
@@ -85,20 +86,7 @@ def status(
         raise typer.Exit(1)
 
 
-@app.command()
-def skip(
-    offset: Annotated[int, typer.Argument(help="Of the record, as the stream's error names it.")],
-) -> None:
-    """Give up a record of the change topic that cannot be read, and note the damage.
-
-    The transaction it belonged to is then released without it. Streams heed it when they start.
-    """
-    from lockstep.streams.skip import skip_record
-
-    reason = skip_record(Settings.load(), offset)
-    Console(soft_wrap=True, highlight=False, markup=False).print(
-        f"offset {offset} is given up ({reason}); start the streams again"
-    )
+app.command()(skip)
 
 
 @app.command()

@@ -23,8 +23,8 @@ from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
 from lockstep.streams import identity, modes
 from lockstep.streams.capture_watch import CaptureWatch
+from lockstep.streams.given_up import given_up
 from lockstep.streams.heartbeats import Beats, DatabaseClock
-from lockstep.streams.quarantine import given_up_offsets
 from lockstep.streams.runner import Runner
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, is_wished, read_desired
@@ -108,7 +108,7 @@ class Driver:
                 mode,
                 sink,
                 xid_near=current_xid(self._settings),
-                skipped=given_up_offsets(self._settings),
+                given_up=given_up(self._settings),
                 stage=modes.stage_of(mode),
             )
             location = identity.checkpoint_location(self._settings, mode)

@@ -6,24 +6,25 @@ Memory is bounded by the slice and by one small entry for each row that the tran
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from lockstep.cdc.records import Change, decode
+from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, Transaction
 from lockstep.settings import Settings
 from lockstep.sources.change_topic import read_again
 from lockstep.streams.fold import Living, OrderChange, OrderFold, event, order_change
+from lockstep.streams.given_up import GivenUp
 
 
 @dataclass(frozen=True)
 class LargeTransaction:
     """The transaction (whose `changes` are None) and where to find what it says.
 
-    skipped: offsets of records that an operator gave up. progressed: called after each slice, for
+    given_up: records that an operator gave up. progressed: called after each slice, for
     whoever watches a stream that commits nothing for minutes.
     """
 
     settings: Settings
     transaction: Transaction
-    skipped: frozenset[int]
+    given_up: GivenUp
     progressed: Callable[[], None]
 
     def changes(self, wanted: Collection[str]) -> Iterator[list[Change]]:
@@ -33,9 +34,7 @@ class LargeTransaction:
         for records in read_again(self.settings, offsets.first, offsets.last + 1):
             found = []
             for offset, value in records:
-                if offset in self.skipped:
-                    continue
-                change = decode(value, offset, wanted)
+                change = self.given_up.decoded(value, offset, wanted)
                 if not isinstance(change, Change) or change.tx != tx:
                     continue
                 if tx is not None and change.total_order in numbers:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from lockstep.contracts import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.streams import published
+from lockstep.streams.given_up import given_up
 from lockstep.streams.lookup import LookupEnrichment
-from lockstep.streams.quarantine import given_up_offsets
 from lockstep.streams.runner import Stage
 from lockstep.streams.sink import ChangeLogSink, Enrichment, Sink, open_change_log
 from lockstep.streams.temporal import History, HistorySink, TemporalEnrichment, history_log
@@ -49,7 +49,7 @@ def _enrichment(
         case StreamMode.TRANSACTION:
             history = History(settings, None, frontier)
             if frontier is not None:
-                history.catch_up(frontier, given_up_offsets(settings))
+                history.catch_up(frontier, given_up(settings))
             return TemporalEnrichment(spark, history)
     raise ValueError(f"{mode} is no mode of a stream")
 

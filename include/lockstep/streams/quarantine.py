@@ -1,22 +1,23 @@
-"""Records put aside: those of tables that nobody knows, and those an operator gave up.
+"""Records put aside: those of tables that no mode knows, and those an operator gave up.
 
-One Delta table for all streams, appended to under its writer's lock; what is put aside twice (by
-two streams, or by a micro-batch run again) is there twice, with the same offset.
+Here they are written; sources/given_up.py reads what was given up. One Delta table for all streams,
+appended to under its writer's lock; what is put aside twice (by two streams, or by a micro-batch
+run again) is there twice, with the same offset.
 """
 
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from lockstep.contracts import CHANGE_TOPIC, QUARANTINED_COLUMNS, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sources.change_topic import topic_id
-from lockstep.sources.delta import open_table, run_query
+from lockstep.sources.given_up import GIVEN_UP, GivenUpRecords, topic_now
 
-GIVEN_UP = "given up"
 PUT_ASIDE = "put aside"
 PATIENCE_SECONDS = 30.0
 """For the table's other writers: all streams meet the same record within moments."""
@@ -40,13 +41,36 @@ class Quarantine:
             self._append(self._unwritten)
             self._unwritten = []
 
-    def give_up(self, offset: int, reason: str, value: bytes | None) -> None:
-        """Note that streams shall pass this record of the topic as it is now.
+    def give_up(self, lost: Sequence[GivenUpRecords]) -> None:
+        """Note, in one commit, that streams pass these records of the topic as it is now.
 
         Another topic of that name has other records, of which it says nothing. Raises also
         StreamError, when Kafka does not answer.
         """
-        self._append([self._row(_topic_now(self._settings), offset, reason, value, GIVEN_UP)])
+        topic = topic_now(self._settings)
+        self._append([self._given_up_row(topic, one) for one in lost])
+
+    def _given_up_row(self, topic: str, lost: GivenUpRecords) -> dict:
+        transactions = [
+            {
+                "tx_id": one.tx_id,
+                "commit_lsn": one.commit_lsn,
+                "committed_at": one.committed_at and one.committed_at.isoformat(),
+            }
+            for one in lost.transactions
+        ]
+        return {
+            **self._row(topic, lost.offsets.first, lost.reason, lost.value, GIVEN_UP),
+            "last_offset": lost.offsets.last,
+            "records": lost.records,
+            "table": lost.table,
+            "hour": lost.hour,
+            "is_order_hour": lost.is_order_hour,
+            "committed_first": lost.committed_first,
+            "committed_last": lost.committed_last,
+            "transactions": json.dumps(transactions),
+            "transaction_count": lost.transaction_count,
+        }
 
     def _row(
         self, topic: str, offset: int, reason: str, value: bytes | None, decision: str
@@ -63,27 +87,11 @@ class Quarantine:
         }
 
     def _append(self, rows: list[dict]) -> None:
+        """Add rows; a table of an earlier version gets the columns that it lacks."""
         with sole_writer(self._settings, QUARANTINED_RECORDS, PATIENCE_SECONDS):
             write_deltalake(
                 self._settings.table_uri(QUARANTINED_RECORDS),
                 pa.Table.from_pylist(rows, schema=arrow_schema(QUARANTINED_COLUMNS)),
                 mode="append",
+                schema_mode="merge",
             )
-
-
-def given_up_offsets(settings: Settings) -> frozenset[int]:
-    """The records of the topic that operators gave up, by `lockstep stream skip`.
-
-    Raises StreamError when there are such and Kafka does not say which topic it has.
-    """
-    uri = settings.table_uri(QUARANTINED_RECORDS)
-    if not DeltaTable.is_deltatable(uri):
-        return frozenset()
-    query = f"SELECT topic, \"offset\" FROM records WHERE decision = '{GIVEN_UP}'"  # noqa: S608 - a constant
-    found = run_query(query, {"records": open_table(uri)}).read_all().to_pylist()
-    topic = _topic_now(settings) if found else None
-    return frozenset(one["offset"] for one in found if one["topic"] == topic)
-
-
-def _topic_now(settings: Settings) -> str:
-    return f"{CHANGE_TOPIC} {topic_id(settings)}"

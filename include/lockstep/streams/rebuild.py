@@ -31,8 +31,8 @@ from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
 from lockstep.stack.files import make_private_folder
 from lockstep.streams import identity, modes
+from lockstep.streams.given_up import given_up
 from lockstep.streams.identity import Capture
-from lockstep.streams.quarantine import given_up_offsets
 from lockstep.streams.runner import Runner
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, write_desired
@@ -153,7 +153,7 @@ def _fill(
         mode,
         modes.sink_of(spark, staging, mode, capture.capture_id),
         xid_near=current_xid(settings),
-        skipped=given_up_offsets(settings),
+        given_up=given_up(settings),
         stage=modes.stage_of(mode),
     )
     runner.start(spark, _new_checkpoint(settings, mode))

@@ -8,8 +8,8 @@ A micro-batch, step by step:
 3. decode and follow: the tracker releases the transactions that are whole now;
 4. write: the sink commits them with the frontier; only this commit counts.
 
-A record that cannot be read stops the stream after what precedes it has been committed. A
-micro-batch that Spark runs again is recognised by its offsets and changes nothing.
+A record that cannot be read, and is not given up, stops the stream after what precedes it has been
+committed. A micro-batch that Spark runs again is recognised by its offsets and changes nothing.
 """
 
 import threading
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from lockstep.cdc.records import Change, Record, Tombstone, decode, is_known
+from lockstep.cdc.records import Change, Record, is_known
 from lockstep.cdc.transactions import IncompleteTransaction, Transaction, TransactionTracker
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.observe.latency import LatencyWindow
@@ -29,6 +29,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached
 from lockstep.sources import change_topic
 from lockstep.streams import faults
+from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.quarantine import Quarantine
 from lockstep.streams.sink import Sink
@@ -83,7 +84,7 @@ class Runner:
         sink: Sink,
         *,
         xid_near: int,
-        skipped: frozenset[int],
+        given_up: GivenUp,
         stage: Stage | None = None,
     ) -> None:
         """stage: None when the records come to the driver as they are."""
@@ -96,12 +97,11 @@ class Runner:
             frontier=sink.reached.frontier,
             next_offset=sink.reached.resume_offset,
             xid_near=xid_near,
-            skipped=skipped,
             held_back=stage is not None,
         )
         self._settings = settings
         self._sink = sink
-        self._skipped = skipped
+        self._given_up = given_up
         self._stage = stage
         self._quarantine = Quarantine(settings, name)
         self._at_work = threading.Lock()
@@ -229,10 +229,7 @@ class Runner:
         for offset, value in records:
             if self._stage is None and offset < self.tracker.next_offset:
                 continue
-            if offset in self._skipped:
-                yield Tombstone(offset)
-                continue
-            record = decode(value, offset, self._sink.wanted)
+            record = self._given_up.decoded(value, offset, self._sink.wanted)
             if isinstance(record, Change) and not is_known(record.table):
                 self._quarantine.put(offset, f"unknown table {record.table}", value)
                 self.progress.quarantined += 1
@@ -270,7 +267,7 @@ class Runner:
             self.latency.add(rows, datetime.now(UTC))
 
     def _commit_large(self, transaction: Transaction, seen_us: int) -> None:
-        large = LargeTransaction(self._settings, transaction, self._skipped, self._note_progress)
+        large = LargeTransaction(self._settings, transaction, self._given_up, self._note_progress)
         self.progress.rows_total += self._sink.write_large(
             large, self._resume_after(transaction), seen_us
         )

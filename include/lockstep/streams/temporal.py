@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lockstep.cdc.records import OrderRow, Tombstone, decode
+from lockstep.cdc.records import OrderRow
 from lockstep.cdc.transactions import Transaction, TransactionTracker
 from lockstep.contracts import (
     CHANGE_TOPIC,
@@ -46,6 +46,7 @@ from lockstep.streams.dimensions import (
     versions_of,
 )
 from lockstep.streams.fold import CREATED, OrderChange
+from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.rows import SCHEMA
 from lockstep.streams.sink import Enrichment, Sink
@@ -169,7 +170,7 @@ class History:
         self.wait_until_stored()
         return stored_relation(spark, self._settings, dimension, ids)
 
-    def catch_up(self, frontier: int, skipped: frozenset[int]) -> None:
+    def catch_up(self, frontier: int, given_up: GivenUp) -> None:
         """Take in what the topic tells of the dimensions up to a frontier that was not loaded.
 
         Raises StreamError when the topic does not reach that frontier.
@@ -182,19 +183,17 @@ class History:
             frontier=loaded.frontier,
             next_offset=loaded.resume_offset,
             xid_near=0,
-            skipped=skipped,
         )
         end = change_topic.end_offset(self._settings)
         for records in change_topic.read_again(self._settings, loaded.resume_offset, end):
             decoded = (
-                Tombstone(offset) if offset in skipped else decode(value, offset, DIMENSION_TABLES)
-                for offset, value in records
+                given_up.decoded(value, offset, DIMENSION_TABLES) for offset, value in records
             )
             for transaction in tracker.feed(decoded):
                 if transaction.commit_lsn > frontier:
                     return  # the stream's own: to learn it forgets what orders before it need
                 if transaction.changes is None:
-                    large = LargeTransaction(self._settings, transaction, skipped, _nothing)
+                    large = LargeTransaction(self._settings, transaction, given_up, _nothing)
                     self.learn_large(large)
                 else:
                     self.learn([transaction], tracker.resume_offset)

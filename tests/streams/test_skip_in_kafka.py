@@ -1,0 +1,89 @@
+"""Records given up in a real topic: a stream that runs passes them; another topic has its own."""
+
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from lockstep.cdc.transactions import OffsetRange
+from lockstep.contracts import OUTBOX, StreamMode
+from lockstep.errors import PoisonedRecordError
+from lockstep.settings import Settings
+from lockstep.sources import change_topic
+from lockstep.sources.given_up import given_up_ranges
+from lockstep.streams.given_up import given_up
+from lockstep.streams.skip import skip_records
+
+from tests.streams import debezium
+from tests.streams.topics import change_log, runner_of
+
+pytestmark = pytest.mark.services
+
+SECONDS_MAX = 60
+
+
+class Topic:
+    """A topic of the test's own in the change topic's place."""
+
+    def __init__(self, settings: Settings, name: str) -> None:
+        self._name = name
+        self._producer = Producer({"bootstrap.servers": settings.kafka_bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
+
+    def create(self) -> None:
+        self._admin.create_topics([NewTopic(self._name, 1, 1)])[self._name].result(SECONDS_MAX)
+
+    def delete(self) -> None:
+        self._admin.delete_topics([self._name])[self._name].result(SECONDS_MAX)
+
+    def add(self, *values: bytes) -> None:
+        for value in values:
+            self._producer.produce(self._name, value, partition=0)
+        assert self._producer.flush(SECONDS_MAX) == 0
+
+
+@pytest.fixture
+def topic(change_capture: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Topic]:
+    name = f"skipped-{uuid4().hex}"
+    monkeypatch.setattr(change_topic, "CHANGE_TOPIC", name)
+    topic = Topic(change_capture, name)
+    topic.create()
+    yield topic
+    topic.delete()
+
+
+def records_of(settings: Settings) -> list[tuple[int, bytes | None]]:
+    end = change_topic.end_offset(settings)
+    return [record for part in change_topic.read_again(settings, 0, end) for record in part]
+
+
+def test_a_stream_that_runs_passes_what_is_given_up_and_a_new_topic_has_nothing_given_up(
+    change_capture: Settings, topic: Topic, home: Settings
+) -> None:
+    settings = change_capture.model_copy(update={"lakehouse": home.lakehouse})
+    elsewhere = change_capture.model_copy(update={"lakehouse": f"{home.lakehouse}-elsewhere"})
+    renamed = [debezium.transaction(tx, (OUTBOX, {"id": tx, "renamed": 1})) for tx in (2, 3)]
+    topic.add(*debezium.SNAPSHOT, *debezium.order(1))
+    topic.add(*renamed[0], b"{broken", *renamed[1], *debezium.order(4))
+    runs = runner_of(None, settings, StreamMode.OUTBOX, given_up=given_up(settings))
+    stops = runner_of(None, elsewhere, StreamMode.OUTBOX, given_up=given_up(settings))
+    with pytest.raises(PoisonedRecordError) as stopped:
+        stops._advance(records_of(settings))
+    lost = skip_records(settings, stopped.value.offset, None)
+    assert [(one.table, one.records, one.transaction_count) for one in lost] == [
+        (OUTBOX, 2, 2),
+        (None, 1, 0),  # between two transactions
+    ]
+    assert given_up_ranges(settings) == [OffsetRange(6, 10)]
+    runs._advance(records_of(settings))
+    assert change_log(settings, StreamMode.OUTBOX) == [1, 4]
+
+    topic.delete()
+    deadline = time.monotonic() + SECONDS_MAX
+    while change_topic.topic_id(settings) is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    topic.create()
+    assert given_up_ranges(settings) == []
