@@ -15,7 +15,6 @@ from lockstep.streams.temporal import HistorySink
 
 from tests.cdc.histories import change, placed
 from tests.streams.topics import passing
-from tests.streams.topics import passing
 
 
 def transaction(lsn: int, *clients: int) -> Transaction:

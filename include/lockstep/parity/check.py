@@ -11,9 +11,11 @@ from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.parity import comparison, evidence
+from lockstep.parity.given_up import described, touching
 from lockstep.parity.policy import POLICY_FILE, read_policy
 from lockstep.parity.readiness import Readiness
 from lockstep.settings import Settings
+from lockstep.sources.given_up import given_up_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +40,7 @@ def check_window(
 
     Adds a line to the ledger, whatever the verdict, with the differing orders. It reads one version
     of each table, so that orders may keep coming. Raises LakehouseError when the ledger cannot be
-    written.
+    written, StreamError when records were given up and Kafka does not say which topic it has.
 
     session: asked for only if there is something to compare. ready: of the window and the mode.
     """
@@ -70,7 +72,7 @@ def check_window(
         window=window,
         mode=mode,
         verdict=verdict,
-        reason=reason,
+        reason="; ".join(filter(None, (reason, _given_up(settings, window, mode, ready)))),
         run_id=ready.run.cut.run_id,
         cut_snapshot=ready.run.cut.snapshot,
         cut_lsn=ready.run.cut.marker_lsn,
@@ -88,6 +90,15 @@ def check_window(
     differences.sort(key=lambda one: one.kind not in failing)  # what fails the window comes first
     book.append(settings, line, differences)
     return Check(line, differences)
+
+
+def _given_up(settings: Settings, window: Window, mode: StreamMode, ready: Readiness) -> str:
+    """Which records an operator gave up that the mode may miss in the window, whatever the verdict.
+
+    Rows are judged as they are: no difference is tolerated for that.
+    """
+    read_at = max([ready.run.cut.taken_at, *(repair.cut.taken_at for repair in ready.repairs)])
+    return described(touching(given_up_records(settings), window, mode, read_at))
 
 
 def _reason(failing: dict[DifferenceClass, int]) -> str:

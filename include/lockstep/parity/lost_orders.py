@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from lockstep.cdc.cuts import XID_SPAN
-from lockstep.cdc.records import Change, decode
+from lockstep.cdc.records import Change, Record, Skipped, decode, without_row
 from lockstep.contracts import ORDERS
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.settings import Settings
@@ -31,28 +31,35 @@ def _told(settings: Settings, order_id: int, tx_id: int, at: datetime | None) ->
         return {"topic": "not searched: the database does not say when the order was committed"}
     try:
         first = change_topic.offset_at(settings, at - BEFORE)
-        offset = _offset_of(settings, order_id, tx_id, first)
+        record = _record_of(settings, order_id, tx_id, first)
     except StreamError as error:
         return {"topic": f"not searched: {error}"}
-    if offset is None:
+    if record is None:
         return {"topic": "its change never reached the change topic: it was lost before"}
-    return {"topic": f"its change is in the change topic at offset {offset}", "offset": offset}
+    where = f"is in the change topic at offset {record.offset}"
+    if isinstance(record, Skipped):
+        found = f"a change of its transaction {where} and cannot be read"
+    else:
+        found = f"its change {where}"
+    return {"topic": found, "offset": record.offset}
 
 
-def _offset_of(settings: Settings, order_id: int, tx_id: int, first: int) -> int | None:
+def _record_of(settings: Settings, order_id: int, tx_id: int, first: int) -> Record | None:
+    """The order's change, or the first of its transaction whose order cannot be read."""
     end = min(first + RECORDS_MAX, change_topic.end_offset(settings))
     for records in change_topic.read_again(settings, first, end):
         for offset, value in records:
             try:
                 record = decode(value, offset, (ORDERS,))
             except PoisonedRecordError:
-                continue
-            if (
-                isinstance(record, Change)
-                and record.tx == tx_id % XID_SPAN
-                and record.table == ORDERS
-                and record.row is not None
-                and record.row.id == order_id
-            ):
-                return offset
+                record = without_row(value, offset)
+            if _is_of(record, order_id, tx_id % XID_SPAN):
+                return record
     return None
+
+
+def _is_of(record: Record, order_id: int, tx: int) -> bool:
+    change = record.change if isinstance(record, Skipped) else record
+    if not isinstance(change, Change) or change.tx != tx or change.table != ORDERS:
+        return False
+    return isinstance(record, Skipped) or (change.row is not None and change.row.id == order_id)

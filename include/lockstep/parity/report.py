@@ -59,6 +59,9 @@ def print_checks(console: Console, checks: Sequence[Check]) -> None:
             console.print(part)
     lines = [check.line for check in checks]
     console.print(summary(lines))
+    for line in lines:
+        if line.counts and line.reason:  # where there are no counts the table has the reason
+            console.print(f"{line.mode}: {line.reason}", markup=False)
     if any(line.counts.get(DifferenceClass.CHANGED_AFTER_CUT) for line in lines):
         window = lines[0].window
         console.print(
