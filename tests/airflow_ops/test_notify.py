@@ -3,33 +3,21 @@
 import json
 import logging
 import socketserver
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
 from lockstep.airflow_ops.notify import FailureNotifier
 from lockstep.contracts import NOTIFY_CONNECTION
 
+from tests.webhook import address, serving, webhook_server
+
 VARIABLE = f"AIRFLOW_CONN_{NOTIFY_CONNECTION.upper()}"
 CONTEXT = {
     "task_instance": SimpleNamespace(log_url="http://127.0.0.1:18080/dags/a/runs/b/tasks/c"),
     "exception": ValueError("[12:00, 13:00), outbox: fail: 1 value_mismatch <b>"),
 }
-
-
-class Webhook(BaseHTTPRequestHandler):
-    """Keeps what is posted; answers 500 below /broken."""
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.received.append((self.path, json.loads(body)))
-        self.send_response(500 if self.path.startswith("/broken") else 200)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 class Mailbox(socketserver.StreamRequestHandler):
@@ -55,28 +43,14 @@ class Mailbox(socketserver.StreamRequestHandler):
         self.wfile.write(f"{text}\r\n".encode())
 
 
-def serving(server: socketserver.TCPServer) -> Iterator[socketserver.TCPServer]:
-    server.received = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
 @pytest.fixture
 def webhook() -> Iterator[ThreadingHTTPServer]:
-    yield from serving(ThreadingHTTPServer(("127.0.0.1", 0), Webhook))
+    yield from serving(webhook_server())
 
 
 @pytest.fixture
 def mailbox() -> Iterator[socketserver.ThreadingTCPServer]:
     yield from serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox))
-
-
-def address(server: socketserver.TCPServer) -> str:
-    return f"http://127.0.0.1:{server.server_address[1]}"
 
 
 def test_a_webhook_is_told_what_failed_why_and_where(webhook, monkeypatch):
