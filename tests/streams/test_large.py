@@ -344,3 +344,21 @@ def test_a_history_that_does_not_get_on_is_named(
     monkeypatch.setattr(temporal, "time", Clock(lambda: None))
     with pytest.raises(StreamError, match="does `temporal` or `history` run"):
         waiting.wait_until_stored()
+
+
+def test_a_row_that_a_large_transaction_inserts_and_changes_is_a_new_one(
+    tmp_path: Path, topic: list[Record], little_memory: Callable[[], None]
+) -> None:
+    rows = [NameRow(number, f"Client {number}") for number in range(30)]
+    inserted = [(CLIENTS, "c", row) for row in rows]
+    topic[:] = topic_of([*inserted, *((CLIENTS, "u", row) for row in rows)])
+    written = {}
+    for memory in ("enough", "little"):
+        if memory == "little":
+            little_memory()
+        settings = settings_of(tmp_path / memory)
+        follow(runner_of(None, settings, HISTORY), topic)
+        written[memory] = content(settings, HISTORY)
+    assert len(written["enough"]) == 30
+    assert all("'op': 'c'" in row for row in written["enough"])
+    assert written["little"] == written["enough"]

@@ -165,12 +165,14 @@ def versions_of(
     changes: Iterable[Change],
     living: Callable[[str], set[int]],
     told_elsewhere: Mapping[str, Collection[int]] = _NONE,
+    created: Collection[tuple[str, int]] = (),
 ) -> list[Version]:
     """The last version of each dimension row that the transaction changed.
 
     living: gives the ids of a dimension's rows before the transaction, which a TRUNCATE deletes.
     told_elsewhere: rows by dimension of which other slices of the transaction tell the last
     version, so that a TRUNCATE among these changes is not it.
+    created: dimension and id of rows whose inserts by the transaction are not among these changes.
     """
     found: dict[tuple[str, int], Version] = {}
     for change in changes:
@@ -184,12 +186,13 @@ def versions_of(
                 found[change.table, id_] = _version(change, id_, DELETED, None, transaction)
         elif change.row is not None:
             op = CREATED if change.op == SNAPSHOT_ROW else change.op
-            before = found.get((change.table, change.row.id))
-            if op == UPDATED and before is not None and before.op == CREATED:
+            key = (change.table, change.row.id)
+            is_new = key in created or (key in found and found[key].op == CREATED)
+            if op == UPDATED and is_new:
                 op = CREATED
             values = None if op == DELETED else _values(change.row)
             version = _version(change, change.row.id, op, values, transaction)
-            found[change.table, change.row.id] = version
+            found[key] = version
     return list(found.values())
 
 

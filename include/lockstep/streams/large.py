@@ -10,7 +10,7 @@ from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, Transaction
 from lockstep.settings import Settings
 from lockstep.sources.change_topic import read_again
-from lockstep.streams.fold import Living, OrderChange, OrderFold, event, order_change
+from lockstep.streams.fold import CREATED, Living, OrderChange, OrderFold, event, order_change
 from lockstep.streams.given_up import GivenUp
 
 
@@ -51,9 +51,10 @@ class LargeTransaction:
         A first pass, now, finds where these are; a snapshot has each row once and needs none.
         """
         last: dict[str, dict[int, int]] = {table: {} for table in tables}
+        created: set[tuple[str, int]] = set()
         truncated: dict[str, int] = {}
         if self.transaction.tx is None:
-            return LastChanges(self.changes(tables), last)
+            return LastChanges(self.changes(tables), last, created)
         for changes in self.changes(tables):
             for change in changes:
                 if change.op == TRUNCATE and change.table in last:
@@ -61,13 +62,17 @@ class LargeTransaction:
                     truncated[change.table] = change.offset
                 elif change.row is not None:
                     last[change.table][change.row.id] = change.offset
+                    if change.op == CREATED:
+                        created.add((change.table, change.row.id))
 
         def is_last(change: Change) -> bool:
             if change.op == TRUNCATE:
                 return truncated.get(change.table) == change.offset
             return change.row is not None and last[change.table].get(change.row.id) == change.offset
 
-        return LastChanges((list(filter(is_last, found)) for found in self.changes(tables)), last)
+        return LastChanges(
+            (list(filter(is_last, found)) for found in self.changes(tables)), last, created
+        )
 
     def order_changes(self, table: str, living: Living) -> Iterator[list[OrderChange]]:
         """One change for each order, in slices. A first pass, now, finds where its last event is.
@@ -99,7 +104,9 @@ class LastChanges:
     """Slices of changes, each the last of its row; a TRUNCATE comes before the rows put in again.
 
     rows: by table the ids of the rows that changes come of (after a TRUNCATE); empty of a snapshot.
+    created: table and id of the rows that the transaction inserted; empty of a snapshot.
     """
 
     slices: Iterator[list[Change]]
     rows: Mapping[str, Collection[int]]
+    created: Collection[tuple[str, int]]

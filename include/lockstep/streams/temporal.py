@@ -126,7 +126,7 @@ class History:
         last = large.last_changes(DIMENSION_TABLES)
         living = partial(self._living, large.transaction, ())
         for changes in last.slices:
-            versions = versions_of(large.transaction, changes, living, last.rows)
+            versions = versions_of(large.transaction, changes, living, last.rows, last.created)
             for version in versions:
                 self.cached.take(version, self._settled)
             if is_written:
