@@ -18,13 +18,14 @@ from lockstep.settings import PROJECT_DIR
 LIBRARY = PROJECT_DIR / "include" / "lockstep"
 TOP_FOLDERS = ("dags", "jobs", "plugins")
 
-FOUNDATION = {"contracts", "errors", "file_lock", "settings"}
+FOUNDATION = {"contracts", "errors", "faults", "file_lock", "settings"}
 """What every room may import."""
 
 ALLOWED = {
     "errors": set(),
     "contracts": {"errors"},
     "settings": {"contracts", "errors"},
+    "faults": set(),
     "file_lock": {"errors"},
     "jars": FOUNDATION,
     "spark": FOUNDATION | {"jars"},

@@ -11,7 +11,7 @@ from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import given_up, large, modes
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.runner import Runner
+from lockstep.streams.runner import Runner, Stage
 
 SLICE = 25
 EMPTY_SNAPSHOT = (SnapshotNotice(0, "STARTED"), SnapshotNotice(1, "COMPLETED"))
@@ -52,12 +52,17 @@ def serve(monkeypatch: pytest.MonkeyPatch, records: Sequence[Record]) -> None:
 
 
 def runner_of(
-    spark: object, settings: Settings, mode: str, given_up: GivenUp | None = None
+    spark: object,
+    settings: Settings,
+    mode: str,
+    given_up: GivenUp | None = None,
+    stage: Stage | None = None,
 ) -> Runner:
     """given_up: None when nothing is."""
     modes.make_tables(settings, mode)
     sink = modes.sink_of(spark, settings, mode, capture_id=1)
-    return Runner(settings, mode, sink, xid_near=100, given_up=given_up or passing())
+    given_up = given_up or passing()
+    return Runner(settings, mode, sink, xid_near=100, given_up=given_up, stage=stage)
 
 
 def passing(*offsets: int) -> GivenUp:

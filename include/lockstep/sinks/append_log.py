@@ -23,6 +23,7 @@ from deltalake import (
 from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
+from lockstep.faults import Point, reach
 
 FRONTIER_APP_ID = "lockstep/frontier"
 RESUME_APP_ID = "lockstep/resume_offset"
@@ -86,14 +87,17 @@ def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
         files are looked at (full): a checkpoint forgets a removed file after as many hours, so
         that by the log alone those of the last compaction would go, and others stay for ever.
     """
+    reach(Point.BEFORE_COMPACTION)
     table.optimize.compact(
         target_size=COMPACTED_BYTES,
         writer_properties=WRITER,
         post_commithook_properties=NO_HOOKS,
     )
+    reach(Point.AFTER_COMPACTION)
     table.create_checkpoint()
     table.cleanup_metadata()
     if vacuum_hours is not None:
+        reach(Point.BEFORE_VACUUM)
         table.vacuum(
             vacuum_hours,
             dry_run=False,
@@ -101,6 +105,7 @@ def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
             enforce_retention_duration=False,
             post_commithook_properties=NO_HOOKS,
         )
+        reach(Point.AFTER_VACUUM)
 
 
 class Maintenance:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from lockstep.contracts import CHANGE_TOPIC, QUARANTINED_COLUMNS, QUARANTINED_RECORDS
+from lockstep.faults import Point, reach
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -38,7 +39,9 @@ class Quarantine:
     def write(self) -> None:
         """Write what was put aside, in one commit. Raises LakehouseError, WriterBusyError."""
         if self._unwritten:
+            reach(Point.BEFORE_QUARANTINE)
             self._append(self._unwritten)
+            reach(Point.AFTER_QUARANTINE)
             self._unwritten = []
 
     def give_up(self, lost: Sequence[GivenUpRecords]) -> None:

@@ -24,11 +24,11 @@ import pyarrow as pa
 from lockstep.cdc.records import Change, Record, is_known
 from lockstep.cdc.transactions import IncompleteTransaction, Transaction, TransactionTracker
 from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.faults import Point, in_mode, reach
 from lockstep.observe.latency import LatencyWindow
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached
 from lockstep.sources import change_topic
-from lockstep.streams import faults
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.quarantine import Quarantine
@@ -183,12 +183,12 @@ class Runner:
             if self._stopping:
                 # Not merely returned: this micro-batch must not count as done.
                 raise StreamError(f"{self.name} is being stopped")
-            faults.in_mode(self.name)
+            in_mode(self.name)
             started = time.monotonic()
             try:
                 self._take(self._collected(records).sort_by("offset"))
                 self._sink.maintain()
-                faults.reach("before_spark_commit")
+                reach(Point.BEFORE_SPARK_COMMIT)
             except BaseException as error:
                 self.error = error
                 raise
@@ -197,6 +197,11 @@ class Runner:
 
     def _note_progress(self) -> None:
         self.progress.last_progress_at = datetime.now(UTC)
+
+    def _note_slice(self) -> None:
+        """A slice of a large transaction is done with; the thread may be one of delta-rs."""
+        self._note_progress()
+        reach(Point.WITHIN_LARGE, self.name)
 
     def _collected(self, records: "DataFrame") -> pa.Table:
         collected = records.toArrow()
@@ -267,7 +272,7 @@ class Runner:
             self.latency.add(rows, datetime.now(UTC))
 
     def _commit_large(self, transaction: Transaction, seen_us: int) -> None:
-        large = LargeTransaction(self._settings, transaction, self._given_up, self._note_progress)
+        large = LargeTransaction(self._settings, transaction, self._given_up, self._note_slice)
         self.progress.rows_total += self._sink.write_large(
             large, self._resume_after(transaction), seen_us
         )

@@ -18,10 +18,10 @@ from lockstep.contracts import (
     StreamMode,
     change_log_table,
 )
+from lockstep.faults import Point, reach
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources.delta import open_table, run_query
-from lockstep.streams import faults
 from lockstep.streams.fold import DELETED, OrderChange, fold_orders
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.rows import change_log_rows, no_rows, stamped
@@ -126,9 +126,9 @@ class ChangeLogSink(Sink):
         self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int
     ) -> pa.Table:
         # Step 1: make durable what later transactions will need (the dimensions).
-        faults.reach("before_dimensions")
+        reach(Point.BEFORE_DIMENSIONS)
         self._enrichment.learn(transactions, resume_offset)
-        faults.reach("after_dimensions")
+        reach(Point.AFTER_DIMENSIONS)
         # Step 2: the orders' changes, enriched.
         changes: list[OrderChange] = []
         for transaction in transactions:
@@ -143,13 +143,15 @@ class ChangeLogSink(Sink):
             rows = change_log_rows(changes, self._enrichment.enriched(changes), seen_us)
         # Step 3: one commit, with the frontier; only this makes anything visible.
         rows = stamped(rows, datetime.now(UTC))
+        reach(Point.BEFORE_CHANGE_LOG)
         self._log.append(rows, frontier, resume_offset)
-        faults.reach("after_change_log")
+        reach(Point.AFTER_CHANGE_LOG)
         return rows
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
+        reach(Point.BEFORE_DIMENSIONS)
         self._enrichment.learn_large(large)
-        faults.reach("after_dimensions")
+        reach(Point.AFTER_DIMENSIONS)
         slices = large.order_changes(self._enrichment.orders_told_by, lambda: self._living([]))
         written = 0
 
@@ -160,8 +162,9 @@ class ChangeLogSink(Sink):
                 written += rows.num_rows
                 yield from stamped(rows, datetime.now(UTC)).combine_chunks().to_batches()
 
+        reach(Point.BEFORE_CHANGE_LOG)
         self._log.append_stream(batches(), large.transaction.commit_lsn, resume_offset)
-        faults.reach("after_change_log")
+        reach(Point.AFTER_CHANGE_LOG)
         return written
 
     def maintain(self) -> bool:

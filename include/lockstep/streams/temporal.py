@@ -28,10 +28,10 @@ from lockstep.contracts import (
 )
 from lockstep.enrich.orders import enrich_orders
 from lockstep.errors import StreamError
+from lockstep.faults import Point, reach
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources import change_topic
-from lockstep.streams import faults
 from lockstep.streams.dimensions import (
     FOREVER,
     DimensionCache,
@@ -131,6 +131,7 @@ class History:
                 self.cached.take(version, self._settled)
             if is_written:
                 self._log.add(history_rows(versions))
+                reach(Point.AFTER_DIMENSIONS_SLICE)
         self._settled = large.transaction.commit_lsn
         if is_written:
             transaction = large.transaction
@@ -366,14 +367,17 @@ class HistorySink(Sink):
     def write(
         self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int
     ) -> pa.Table:
+        reach(Point.BEFORE_DIMENSIONS)
         self._history.learn(transactions, resume_offset)
         self._log.append(history_rows([]), frontier, resume_offset)
-        faults.reach("after_dimensions")
+        reach(Point.AFTER_DIMENSIONS)
         return SCHEMA.empty_table()
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
+        reach(Point.BEFORE_DIMENSIONS)
         self._history.learn_large(large)
         self._log.append(history_rows([]), large.transaction.commit_lsn, resume_offset)
+        reach(Point.AFTER_DIMENSIONS)
         return 0
 
     def maintain(self) -> bool:

@@ -1,0 +1,50 @@
+"""Points at which tests make a driver kill itself, between every two commits of a micro-batch.
+
+LOCKSTEP_FAULT=<mode>:<point> names one; without it a point costs a comparison. The process ends as
+SIGKILL ends it: nothing is flushed, closed or released. Nothing but tests sets it.
+"""
+
+import os
+import signal
+import threading
+from enum import StrEnum
+
+
+class Point(StrEnum):
+    """Where a driver can die. Dimensions: their history, of the modes that have one."""
+
+    BEFORE_QUARANTINE = "before_quarantine"
+    AFTER_QUARANTINE = "after_quarantine"
+    BEFORE_DIMENSIONS = "before_dimensions"
+    AFTER_DIMENSIONS = "after_dimensions"
+    WITHIN_LARGE = "within_large"
+    """Between two slices of a transaction that does not fit into memory."""
+    AFTER_DIMENSIONS_SLICE = "after_dimensions_slice"
+    """Some rows of such a transaction are in the history, ahead of its frontier."""
+    BEFORE_CHANGE_LOG = "before_change_log"
+    AFTER_CHANGE_LOG = "after_change_log"
+    BEFORE_COMPACTION = "before_compaction"
+    AFTER_COMPACTION = "after_compaction"
+    BEFORE_VACUUM = "before_vacuum"
+    AFTER_VACUUM = "after_vacuum"
+    BEFORE_SPARK_COMMIT = "before_spark_commit"
+
+
+_FAULT = os.environ.get("LOCKSTEP_FAULT", "")
+_here = threading.local()
+
+
+def in_mode(mode: str) -> None:
+    """Say whose micro-batch this thread works on."""
+    _here.mode = mode
+
+
+def reach(point: Point, mode: str | None = None) -> None:
+    """Die here if this is the point that was named; mode: None for that of this thread."""
+    if _FAULT and f"{mode or getattr(_here, 'mode', '')}:{point}" == _FAULT:
+        die()
+
+
+def die() -> None:
+    """End this process at once."""
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,224 @@
+"""A stream that dies at any point of a micro-batch: its successor makes it whole, in every mode.
+
+A runner and its Delta tables are real; the change topic is made up, and Spark hands its
+micro-batches over as it would: one that was not finished comes again. FAULT_SEED repeats a run,
+FAULT_ROUNDS adds crashes at points taken at random.
+"""
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from lockstep import faults
+from lockstep.cdc import transactions
+from lockstep.contracts import (
+    DIMENSION_CHANGES,
+    HISTORY,
+    QUARANTINED_RECORDS,
+    StreamMode,
+    change_log_table,
+)
+from lockstep.faults import Point
+from lockstep.settings import Settings
+from lockstep.sinks import append_log
+from lockstep.sources import change_topic
+from lockstep.sources.delta import open_table
+from lockstep.streams import large, lookup
+from lockstep.streams import runner as running
+from lockstep.streams.rows import SCHEMA
+from lockstep.streams.runner import Stage
+
+from tests.streams.pizzeria import LSN_STEP, Pizzeria, as_content, as_row, as_version
+from tests.streams.topics import SLICE, runner_of, settings_of
+
+SEED = int(os.environ.get("FAULT_SEED") or random.randrange(2**32))
+ROUNDS = int(os.environ.get("FAULT_ROUNDS") or 0)
+SLICES_OF_LARGE = 6
+"""Of a large transaction; it is read twice for the dimensions and twice for the orders."""
+GROWTH_MAX = 30
+"""A topic that grew so often had every kind of transaction often enough for any point."""
+LOOKED_UP = ["order_time", "client_name", "table_name", "pizzas", "is_raced"]
+JOINS = {StreamMode.TEMPORAL, StreamMode.TRANSACTION}
+
+
+class CrashError(Exception):
+    """Ends the stream at a point, in place of SIGKILL."""
+
+
+class Fault:
+    """Crashes at a point of a mode, when it is reached for the number-th time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+        self._monkeypatch, self._mode = monkeypatch, mode
+        self.number = 0
+        monkeypatch.setattr(faults, "die", self._die)
+
+    def arm(self, point: Point, number: int) -> None:
+        self.number = number
+        self._monkeypatch.setattr(faults, "_FAULT", f"{self._mode}:{point}")
+
+    def _die(self) -> None:
+        self.number -= 1
+        if self.number <= 0:
+            raise CrashError
+
+
+class MicroBatch:
+    """What Spark hands over: records of the topic."""
+
+    def __init__(self, first: int, values: Sequence[bytes]) -> None:
+        self._columns = {"offset": range(first, first + len(values)), "value": values}
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        return pa.table({name: list(values) for name, values in self._columns.items()})
+
+
+class Stream:
+    """A mode's micro-batches one after the other, each again until one runner has finished it."""
+
+    def __init__(self, shop: Pizzeria, settings: Settings, mode: str, spark: object = None) -> None:
+        self._shop, self._settings, self._mode, self._spark = shop, settings, mode, spark
+        self._first, self._end = 0, 0
+
+    def run(self, until: int | None = None) -> None:
+        """A new runner, until it has read so far (None: to the topic's end), or crashes."""
+        held_back = self._mode == StreamMode.TRANSACTION  # its records come through the store
+        stage = Stage(lambda records: records, lambda rows: rows) if held_back else None
+        one = runner_of(self._spark, self._settings, self._mode, stage=stage)
+        while self._first < (len(self._shop.topic) if until is None else until):
+            if self._end == self._first:
+                size = self._shop.rng.randrange(1, 150)
+                self._end = min(self._first + size, len(self._shop.topic))
+            records = self._shop.topic[self._first : self._end]
+            one._micro_batch(MicroBatch(self._first, records), 0)
+            self._first = self._end
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Pizzeria:
+    """A pizzeria whose topic is read again in slices, and little room for everything."""
+    print(f"FAULT_SEED={SEED}")  # noqa: T201 - shown when the test fails
+    shop = Pizzeria(random.Random(f"{SEED} {request.node.name}"))
+    monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", 20)
+    monkeypatch.setattr(running, "RELEASED_TOGETHER_MAX", 4)
+    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", 4)
+    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 1)
+    serve(monkeypatch, shop)
+    return shop
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, shop: Pizzeria) -> None:
+    """The topic for what reads it again, and the database for who looks orders up in it."""
+
+    def read_again(_: Settings, first: int, end: int) -> Iterator[list[tuple[int, bytes]]]:
+        found = list(enumerate(shop.topic[first:end], start=first))
+        yield from (found[at : at + SLICE] for at in range(0, len(found), SLICE))
+
+    def look_up(_spark: object, _settings: Settings, asked: pa.Table) -> pa.Table:
+        """As each order was at its commit."""
+        keys = [(one["order_id"], one["tx_id"] * LSN_STEP) for one in asked.to_pylist()]
+        schema = pa.schema([SCHEMA.field(name) for name in ("order_id", *LOOKED_UP)])
+        rows = [as_row(key[0], shop.orders[key]) for key in keys]
+        return pa.Table.from_pylist(rows, schema).select(LOOKED_UP)
+
+    monkeypatch.setattr(change_topic, "read_again", read_again)
+    monkeypatch.setattr(change_topic, "end_offset", lambda _: len(shop.topic))
+    monkeypatch.setattr(large, "read_again", read_again)
+    monkeypatch.setattr(lookup, "look_up_orders", look_up)
+
+
+def written(settings: Settings, table: str) -> tuple[list[dict], int]:
+    """The rows of the table's newest version, and its frontier."""
+    opened = open_table(settings.table_uri(table))
+    frontier = append_log.reached_of(opened).frontier
+    return opened.to_pyarrow_table().to_pylist(), -1 if frontier is None else frontier
+
+
+def require_prefix(shop: Pizzeria, settings: Settings, mode: str) -> int:
+    """The mode's tables say all that was committed up to their frontier; returns the lowest."""
+    frontiers = []
+    if mode != HISTORY:
+        rows, frontier = written(settings, change_log_table(StreamMode(mode)))
+        found = [((row["order_id"], row["commit_lsn"]), as_content(row)) for row in rows]
+        expected = {key: told for key, told in shop.orders.items() if key[-1] <= frontier}
+        assert len(found) == len(expected), "a change twice, or missing, or too early"
+        assert dict(found) == expected
+        frontiers.append(frontier)
+    if mode in (HISTORY, StreamMode.TEMPORAL):
+        rows, frontier = written(settings, DIMENSION_CHANGES)
+        keys = [(row["dimension"], row["id"], row["commit_lsn"]) for row in rows]
+        found = set(zip(keys, map(as_version, rows), strict=True))
+        assert found <= set(shop.rows.items())
+        expected = {one for one in shop.rows.items() if one[0][-1] <= frontier}
+        assert {one for one in found if one[0][-1] <= frontier} == expected
+        frontiers.append(frontier)
+    return min(frontiers)
+
+
+def put_aside(settings: Settings, mode: str) -> set[int]:
+    rows = open_table(settings.table_uri(QUARANTINED_RECORDS)).to_pyarrow_table().to_pylist()
+    return {row["offset"] for row in rows if row["stream"] == mode}
+
+
+def crash(stream: Stream, shop: Pizzeria, fault: Fault) -> None:
+    """Run until the armed fault has happened; the topic grows meanwhile."""
+    for _ in range(GROWTH_MAX):
+        shop.go_on()
+        try:
+            stream.run()
+        except Exception:  # one that delta-rs has passed on is another
+            if fault.number > 0:
+                raise
+            return
+    pytest.fail("the point was never reached")
+
+
+def points_of(mode: str) -> list[Point]:
+    points = set(Point)
+    if mode == HISTORY:
+        points -= {Point.BEFORE_CHANGE_LOG, Point.AFTER_CHANGE_LOG}
+    elif mode != StreamMode.TEMPORAL:
+        points -= {Point.AFTER_DIMENSIONS_SLICE}
+    return sorted(points)
+
+
+def number_of(rng: random.Random, point: Point) -> int:
+    """Which time the point is to be reached: any slice of the large transaction, or the next."""
+    return rng.randrange(1, 4 * SLICES_OF_LARGE if point is Point.WITHIN_LARGE else 4)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        HISTORY,
+        *(pytest.param(m, marks=[pytest.mark.spark] if m in JOINS else []) for m in StreamMode),
+    ],
+)
+def test_a_stream_that_dies_anywhere_leaves_what_the_database_says(
+    shop: Pizzeria,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    mode: str,
+) -> None:
+    spark = request.getfixturevalue("spark") if mode in JOINS else None
+    # Old versions are not kept, so that the vacuum removes what it can.
+    settings = settings_of(tmp_path).model_copy(update={"stream_versions_kept_hours": 0})
+    points = points_of(mode)
+    todo = [*points, *[Point.WITHIN_LARGE] * 5, *shop.rng.choices(points, k=ROUNDS)]
+    shop.rng.shuffle(todo)
+    fault = Fault(monkeypatch, mode)
+    stream, history = (Stream(shop, settings, name, spark) for name in (mode, HISTORY))
+    for point in todo:
+        fault.arm(point, number_of(shop.rng, point))
+        crash(stream, shop, fault)
+        require_prefix(shop, settings, mode)
+        if mode == StreamMode.TRANSACTION:  # by then its own query has written some of it
+            history.run(until=shop.rng.randrange(len(shop.topic)))
+    monkeypatch.setattr(faults, "_FAULT", "")
+    stream.run()
+    assert require_prefix(shop, settings, mode) >= max(lsn for _, lsn in shop.orders)
+    assert put_aside(settings, mode) == set(shop.unknown)
