@@ -221,3 +221,16 @@ def test_what_cannot_be_read_is_refused_with_place_and_reason(value: bytes, reas
         decode(value, 1234, ALL)
     assert refused.value.offset == 1234
     assert "1234" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        (CLIENTS, {"id": 1, "name": "__debezium_unavailable_value"}),
+        (ORDERS, {**ORDER, "pizzas": list(b"__debezium_unavailable_value")}),
+    ],
+)
+def test_a_large_value_that_an_update_leaves_out_is_refused(table: str, row: dict) -> None:
+    value = json.dumps(change(table, "u", after=row), separators=(",", ":")).encode()
+    with pytest.raises(PoisonedRecordError, match=f"ALTER TABLE {table} REPLICA IDENTITY FULL"):
+        decode(value, 4, ALL)

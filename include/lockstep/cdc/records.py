@@ -226,6 +226,9 @@ _ROWS: dict[str, msgspec.json.Decoder] = {
 }
 _PUBLISHED = msgspec.json.Decoder(PublishedOrder)
 _NOTHING = b"null"
+_TEXT_LEFT_OUT = "__debezium_unavailable_value"
+_NUMBERS_LEFT_OUT = list(_TEXT_LEFT_OUT.encode())
+"""Debezium's placeholders for a large value, text or numbers, that an update did not change."""
 _SCHEMA = "public."
 _OPS = frozenset("cudtr")
 
@@ -291,14 +294,25 @@ def _row(envelope: _Envelope, table: str) -> Row | None:
         return _published_by_message(envelope.message)
     if envelope.op == "t" or (table == OUTBOX and envelope.op not in ("c", "r")):
         return None
-    raw = envelope.before if envelope.op == "d" else envelope.after
-    if bytes(raw) == _NOTHING:
+    raw = bytes(envelope.before if envelope.op == "d" else envelope.after)
+    if raw == _NOTHING:
         raise ValueError(f"a change ({envelope.op}) of {table} without its row")
     try:
         row = _ROWS[table].decode(raw)
+        _require_values(row, table)
         return _PUBLISHED.decode(row.payload) if table == OUTBOX else row
     except msgspec.DecodeError as error:
         raise ValueError(f"table {table}: {error}") from error
+
+
+def _require_values(row: Struct, table: str) -> None:
+    """Raise ValueError when the update left a large value out that is read."""
+    for value in msgspec.structs.astuple(row):
+        if value in (_TEXT_LEFT_OUT, _NUMBERS_LEFT_OUT):
+            raise ValueError(
+                f"table {table}: the change lacks a large value that it left as it was; "
+                f"ALTER TABLE {table} REPLICA IDENTITY FULL, then write the row again"
+            )
 
 
 def _published_by_message(message: _Message | None) -> PublishedOrder | None:
