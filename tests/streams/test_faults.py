@@ -1,11 +1,9 @@
 """A stream that dies at any point of a micro-batch: its successor makes it whole, in every mode.
 
 A runner and its Delta tables are real; the change topic is made up, and Spark hands its
-micro-batches over as it would: one that was not finished comes again. FAULT_SEED repeats a run,
-FAULT_ROUNDS adds crashes at points taken at random.
+micro-batches over as it would: one that was not finished comes again.
 """
 
-import os
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,11 +29,10 @@ from lockstep.streams import runner as running
 from lockstep.streams.rows import SCHEMA
 from lockstep.streams.runner import Stage
 
+from tests.fault_rounds import MORE_ROUNDS, seeded
 from tests.streams.pizzeria import LSN_STEP, Pizzeria, as_content, as_row, as_version
 from tests.streams.topics import SLICE, runner_of, settings_of
 
-SEED = int(os.environ.get("FAULT_SEED") or random.randrange(2**32))
-ROUNDS = int(os.environ.get("FAULT_ROUNDS") or 0)
 SLICES_OF_LARGE = 6
 """Of a large transaction; it is read twice for the dimensions and twice for the orders."""
 GROWTH_MAX = 30
@@ -100,8 +97,7 @@ class Stream:
 @pytest.fixture
 def shop(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Pizzeria:
     """A pizzeria whose topic is read again in slices, and little room for everything."""
-    print(f"FAULT_SEED={SEED}")  # noqa: T201 - shown when the test fails
-    shop = Pizzeria(random.Random(f"{SEED} {request.node.name}"))
+    shop = Pizzeria(seeded(request.node.name))
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", 20)
     monkeypatch.setattr(running, "RELEASED_TOGETHER_MAX", 4)
     monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", 4)
@@ -208,7 +204,8 @@ def test_a_stream_that_dies_anywhere_leaves_what_the_database_says(
     # Old versions are not kept, so that the vacuum removes what it can.
     settings = settings_of(tmp_path).model_copy(update={"stream_versions_kept_hours": 0})
     points = points_of(mode)
-    todo = [*points, *[Point.WITHIN_LARGE] * 5, *shop.rng.choices(points, k=ROUNDS)]
+    within = [Point.WITHIN_LARGE] * (1 if mode in JOINS else 4)  # a Spark join for each slice
+    todo = [*points, *within, *shop.rng.choices(points, k=MORE_ROUNDS)]
     shop.rng.shuffle(todo)
     fault = Fault(monkeypatch, mode)
     stream, history = (Stream(shop, settings, name, spark) for name in (mode, HISTORY))
