@@ -28,9 +28,9 @@ from lockstep.errors import PoisonedRecordError
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table, run_query
-from lockstep.streams.quarantine import given_up_offsets
+from lockstep.streams.given_up import given_up
 from lockstep.streams.runner import Runner
-from lockstep.streams.skip import skip_record
+from lockstep.streams.skip import skip_records
 from pyspark.sql import SparkSession
 
 from tests.streams.topics import runner_of
@@ -161,12 +161,12 @@ class Followers:
     def give_up(self, offset: int) -> None:
         """As `lockstep stream skip`; runners that begin later pass the record."""
         for settings in map(self.settings_of, (StreamMode.OUTBOX, HISTORY)):
-            skip_record(settings, offset)
+            skip_records(settings, offset, offset)
         self.given_up |= {offset}
 
     def _new(self, mode: str) -> Runner:
         settings = self.settings_of(mode)
-        return runner_of(self._spark, settings, mode, skipped=given_up_offsets(settings))
+        return runner_of(self._spark, settings, mode, given_up(settings))
 
     def orders(self, mode: str) -> dict[int, tuple]:
         """The orders that there are by the mode's change log; RACED if it marked them so itself."""
