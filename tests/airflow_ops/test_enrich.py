@@ -1,5 +1,6 @@
 """How the job is submitted and how its failure reads."""
 
+import json
 import os
 
 import pytest
@@ -13,11 +14,11 @@ CONNECTION = '{"conn_type": "spark", "host": "local[1]"}'
 
 @pytest.fixture
 def submit(monkeypatch, tmp_path):
-    """Run the operator with a spark-submit that prints these lines and ends with this code."""
+    """Run the operator with a spark-submit that does this and ends with this code."""
 
-    def run(code: int, *lines: str) -> None:
+    def run(code: int, *lines: str, body: str = "") -> None:
         program = tmp_path / "spark-submit"
-        body = "\n".join(f"printf '%s\\n' {line!r}" for line in lines)
+        body = "\n".join((body, *(f"printf '%s\\n' {line!r}" for line in lines)))
         program.write_text(f"#!/bin/sh\n{body}\nexit {code}\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -42,6 +43,23 @@ def test_a_job_that_dies_without_a_word_reads_as_the_provider_tells_it(submit):
 
 def test_a_job_that_succeeds_raises_nothing_whatever_it_prints(submit):
     submit(0, "error: of the past")
+
+
+def test_a_job_inherits_no_secret_of_airflow(submit, monkeypatch, tmp_path):
+    from lockstep.stack.airflow_environment import airflow_environment
+
+    known = Settings(home=tmp_path, airflow_password="canary-of-the-metadata-database")
+    given = airflow_environment(known)
+    keys = json.loads((tmp_path / "airflow" / "keys.json").read_text()).values()
+    secrets = ("canary-of-the-metadata-database", *keys)
+    hidden = {name: given[name] for name in given if any(one in given[name] for one in secrets)}
+    assert len(hidden) >= 1 + len(keys)
+    for name, value in hidden.items():
+        monkeypatch.setenv(name, value)
+    submit(0, body=f"env >{tmp_path}/inherited")
+    inherited = (tmp_path / "inherited").read_text()
+    assert "PATH=" in inherited
+    assert [one for one in secrets if one in inherited] == []
 
 
 def test_the_jars_are_looked_up_only_when_the_task_runs(monkeypatch, tmp_path):

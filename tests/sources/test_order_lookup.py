@@ -13,7 +13,9 @@ from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.sources import kept_connection, order_lookup
 from lockstep.sources.order_lookup import ENRICHED, SEEN, judged, look_up_orders
+from lockstep.sources.postgres import role_connection
 from pydantic import SecretStr
+from pyspark import cloudpickle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,6 +115,47 @@ def test_changes_keep_their_sequence_and_only_the_last_of_an_order_is_unmarked()
     found = judged(orders, seen())
     assert found["is_raced"].to_pylist() == [True, True, False, False]
     assert found["client_name"].to_pylist() == ["Ada", None, "Ada", None]
+
+
+class RecordingSession:
+    """Instead of Spark: keeps, as bytes, the function that executors would be sent."""
+
+    defaultParallelism = 2  # noqa: N815
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    @property
+    def sparkContext(self) -> "RecordingSession":  # noqa: N802
+        return self
+
+    def createDataFrame(self, _: pa.Table) -> "RecordingSession":  # noqa: N802
+        return self
+
+    def coalesce(self, _: int) -> "RecordingSession":
+        return self
+
+    def mapInArrow(self, function: Callable, _: str) -> "RecordingSession":  # noqa: N802
+        self.sent = cloudpickle.dumps(function)
+        return self
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return SEEN.empty_table()
+
+
+def test_executors_are_sent_the_password_of_one_role_and_no_other() -> None:
+    canaries = {
+        name: f"canary-of-{name}" for name in Settings.model_fields if name.endswith("_password")
+    }
+    session = RecordingSession()
+    look_up_orders(session, Settings(**canaries), changes((7, "u", 900, THEN)))
+    sent = {name for name, canary in canaries.items() if canary.encode() in session.sent}
+    assert sent == {"batch_reader_password"}
+
+
+def test_a_connection_that_is_printed_does_not_show_its_password() -> None:
+    target = role_connection(Settings(batch_reader_password="hidden"), Role.BATCH_READER)
+    assert "hidden" not in f"{target} {target!r}"
 
 
 SEATING = "(SELECT table_assignment_id FROM orders WHERE id = 1)"
@@ -261,7 +304,6 @@ class TestOnTheDatabase:
 @pytest.mark.services
 def test_a_database_that_does_not_come_back_is_named(postgres: Settings) -> None:
     gone = postgres.model_copy(update={"postgres_port": 1})
+    target = role_connection(gone, Role.BATCH_READER)
     with pytest.raises(PostgresUnavailableError, match=r":1 .*does not answer"):
-        kept_connection.answer(
-            gone, Role.BATCH_READER, lambda c: c.execute("SELECT 1"), seconds_max=0.3
-        )
+        kept_connection.answer(target, lambda c: c.execute("SELECT 1"), seconds_max=0.3)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 from lockstep.errors import StreamBusyError, StreamFailedError
+from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.health import Health
@@ -72,6 +73,15 @@ def test_the_driver_leads_a_session_of_its_own_and_gets_no_secret_of_airflow(
     assert environment["LOCKSTEP_HOME"] == str(settings.home)
     command = psutil.Process(record.pid).cmdline()
     assert command[1:] == [str(launcher.DRIVER), "--mode", MODE]
+
+
+def test_a_driver_inherits_the_passwords_that_it_uses_and_no_other(settings, monkeypatch) -> None:
+    for name in Settings.model_fields:
+        if name.endswith("_password"):
+            monkeypatch.setenv(f"LOCKSTEP_{name.upper()}", f"canary-of-{name}")
+    environment = psutil.Process(start(settings, MODE).pid).environ()
+    inherited = {value for value in environment.values() if value.startswith("canary-of-")}
+    assert inherited == {"canary-of-batch_reader_password", "canary-of-cdc_password"}
 
 
 def test_a_stopped_stream_ends_gracefully_and_says_so_last(settings) -> None:

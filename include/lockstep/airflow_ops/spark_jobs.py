@@ -13,6 +13,14 @@ from lockstep import contracts
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.spark import spark_conf
 
+_SECRETS_OF_AIRFLOW = (
+    "AIRFLOW__CORE__FERNET_KEY",
+    "AIRFLOW__API_AUTH__JWT_SECRET",
+    "AIRFLOW__API__SECRET_KEY",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC",
+)
+"""A task inherits them; a job, with the JVM and the Python workers that it starts, needs none."""
 ERROR_PREFIX = "error: "  # what every job of ours prints before its one-line error
 
 
@@ -41,6 +49,7 @@ def job_arguments(settings: Settings, job: str, name: str) -> dict[str, Any]:
         "name": name,
         "conf": spark_conf(settings),
         "jars": "{{ spark_jars() }}",
+        "env_vars": dict.fromkeys(_SECRETS_OF_AIRFLOW, ""),  # the provider can replace, not remove
     }
 
 

@@ -11,9 +11,7 @@ import psycopg
 from psycopg import errors
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
-from lockstep.contracts import Role
-from lockstep.settings import Settings
-from lockstep.sources.postgres import database_errors
+from lockstep.sources.postgres import RoleConnection, database_errors
 
 ANSWER_SECONDS_MAX = 30.0
 """Crash recovery takes seconds; whatever takes longer is the supervision's, and a stop must not."""
@@ -29,19 +27,19 @@ _PARAMETERS = {
     "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
 }
-_kept: dict[tuple[str, int, Role], psycopg.Connection] = {}
+_kept: dict[str, psycopg.Connection] = {}
+"""By address and role."""
 
 Answer = TypeVar("Answer")
 
 
 def answer(
-    settings: Settings,
-    role: Role,
+    target: RoleConnection,
     question: Callable[[psycopg.Connection], Answer],
     *,
     seconds_max: float = ANSWER_SECONDS_MAX,
 ) -> Answer:
-    """Ask over this process's connection; a lost one is opened anew and the question asked again.
+    """Ask over this process's connection; a lost one is opened again and the question repeated.
 
     question: only reads, so that asking twice is harmless.
     Raises PostgresUnavailableError when the database does not come back within seconds_max, refuses
@@ -53,17 +51,15 @@ def answer(
         stop=stop_after_delay(seconds_max),
         reraise=True,
     )
-    with database_errors(settings, role):
-        return attempts(_ask, settings, role, question)
+    with database_errors(target):
+        return attempts(_ask, target, question)
 
 
-def _ask(
-    settings: Settings, role: Role, question: Callable[[psycopg.Connection], Answer]
-) -> Answer:
-    key = (settings.postgres_host, settings.postgres_port, role)
+def _ask(target: RoleConnection, question: Callable[[psycopg.Connection], Answer]) -> Answer:
+    key = str(target)
     connection = _kept.get(key)
     if connection is None or connection.closed:
-        connection = _kept[key] = psycopg.connect(**settings.connection(role), **_PARAMETERS)
+        connection = _kept[key] = psycopg.connect(**target.parameters, **_PARAMETERS)
     try:
         return question(connection)
     except psycopg.Error:

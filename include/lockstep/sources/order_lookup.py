@@ -22,6 +22,7 @@ from lockstep.contracts import CHANGE_LOG_COLUMNS, Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.sources.kept_connection import answer
+from lockstep.sources.postgres import RoleConnection, role_connection
 from lockstep.sources.python_worker import spare_garbage_collection
 
 if TYPE_CHECKING:
@@ -120,8 +121,9 @@ def _seen(spark: "SparkSession", settings: Settings, ids: pa.ChunkedArray) -> pa
         -(-len(ids) // ORDERS_OF_A_TASK), CONNECTIONS_MAX, spark.sparkContext.defaultParallelism
     )
     asked = spark.createDataFrame(pa.table({"order_id": ids})).coalesce(tasks)
+    target = role_connection(settings, Role.BATCH_READER)
     try:
-        return asked.mapInArrow(_reading(settings), _SEEN_DDL).toArrow()
+        return asked.mapInArrow(_reading(target), _SEEN_DDL).toArrow()
     except PythonException as error:
         raise _unavailable(error) or error from error
 
@@ -134,16 +136,19 @@ def _unavailable(error: Exception) -> PostgresUnavailableError | None:
 
 
 def _reading(
-    settings: Settings,
+    target: RoleConnection,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What an executor does: ids in, the orders that exist out."""
+    """What an executor does: ids in, the orders that exist out.
+
+    Spark sends it to the Python workers with all that it refers to: one role's connection.
+    """
 
     def read(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_garbage_collection()
         for part in parts:
             for first in range(0, part.num_rows, ORDERS_OF_A_STATEMENT):
                 ids = part.column(0).slice(first, ORDERS_OF_A_STATEMENT).to_pylist()
-                rows = answer(settings, Role.BATCH_READER, lambda c, ids=ids: _rows(c, ids))
+                rows = answer(target, lambda c, ids=ids: _rows(c, ids))
                 yield _as_arrow(rows)
 
     return read

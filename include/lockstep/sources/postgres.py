@@ -5,6 +5,8 @@ Connections are in autocommit: whoever needs a transaction says where it begins 
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import psycopg
 from psycopg import errors
@@ -12,6 +14,29 @@ from psycopg import errors
 from lockstep.contracts import DATABASE, Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
+
+
+@dataclass(frozen=True)
+class RoleConnection:
+    """All that it takes to reach one database as one role, for another process too.
+
+    Executors get this and never the settings, which hold every password.
+    """
+
+    role: Role
+    parameters: dict[str, object] = field(repr=False)
+    """Keyword arguments for psycopg.connect, the password among them."""
+    passwords_file: Path
+    """Where the settings read a password that the environment does not give; errors name it."""
+
+    def __str__(self) -> str:
+        address = "{host}:{port} (database {dbname}, role {user})"
+        return address.format_map(self.parameters)
+
+
+def role_connection(settings: Settings, role: Role, database: str = DATABASE) -> RoleConnection:
+    """This role's part of the settings; raises ConfigurationError when there is no password."""
+    return RoleConnection(role, settings.connection(role, database), settings.secrets_path)
 
 
 @contextmanager
@@ -22,11 +47,12 @@ def connect(
 
     What goes wrong with the database inside the block is raised as database_errors says.
     """
+    target = role_connection(settings, role, database)
     with (
-        database_errors(settings, role, database),
+        database_errors(target),
         closing(
             psycopg.connect(
-                **settings.connection(role, database),
+                **target.parameters,
                 autocommit=True,
                 application_name=application_name,
                 options="-c timezone=UTC",
@@ -37,40 +63,40 @@ def connect(
 
 
 @contextmanager
-def database_errors(settings: Settings, role: Role, database: str = DATABASE) -> Iterator[None]:
+def database_errors(target: RoleConnection) -> Iterator[None]:
     """Raise PostgresUnavailableError for a missing, refusing, unprepared or full database.
 
     Its text names address and role, and never the password.
     """
-    where = f"{settings.postgres_host}:{settings.postgres_port} (database {database}, role {role})"
     try:
         yield
     except (errors.InvalidPassword, errors.InvalidAuthorizationSpecification) as error:
-        raise _refused(settings, where, role) from error
+        raise _refused(target) from error
     except (errors.UndefinedTable, errors.UndefinedFunction, errors.InsufficientPrivilege) as error:
         raise PostgresUnavailableError(
-            f"the database at {where} is not prepared: {_first_line(error)}; "
+            f"the database at {target} is not prepared: {_first_line(error)}; "
             "run `lockstep up` to create what is missing"
         ) from error
     except (errors.DiskFull, errors.OutOfMemory) as error:
         raise PostgresUnavailableError(
-            f"PostgreSQL at {where} ran out of room: {_first_line(error)}; "
+            f"PostgreSQL at {target} ran out of room: {_first_line(error)}; "
             "free some and run the command again"
         ) from error
     except psycopg.OperationalError as error:
         if "password authentication failed" in str(error):
-            raise _refused(settings, where, role) from error
+            raise _refused(target) from error
         raise PostgresUnavailableError(
-            f"PostgreSQL at {where} does not answer or hung up: {_first_line(error)}; "
+            f"PostgreSQL at {target} does not answer or hung up: {_first_line(error)}; "
             "start it with `lockstep up` or correct LOCKSTEP_POSTGRES_HOST and _PORT, then run "
             "the command again"
         ) from error
 
 
-def _refused(settings: Settings, where: str, role: Role) -> PostgresUnavailableError:
+def _refused(target: RoleConnection) -> PostgresUnavailableError:
     return PostgresUnavailableError(
-        f"PostgreSQL at {where} refuses the password; correct LOCKSTEP_{role.upper()}_PASSWORD "
-        f"(from the environment, else {settings.secrets_path})"
+        f"PostgreSQL at {target} refuses the password; correct "
+        f"LOCKSTEP_{target.role.upper()}_PASSWORD (from the environment, else "
+        f"{target.passwords_file})"
     )
 
 

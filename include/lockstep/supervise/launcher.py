@@ -16,9 +16,9 @@ from typing import NoReturn
 
 import psutil
 
-from lockstep.contracts import HISTORY, PUBLISHER, StreamMode
+from lockstep.contracts import HISTORY, PUBLISHER, Role, StreamMode
 from lockstep.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import PASSWORD_FIELDS, PROJECT_DIR, Settings
 from lockstep.stack import process
 from lockstep.stack.airflow_environment import settings_environment
 from lockstep.stack.files import bounded_log, last_lines, make_private_folder
@@ -41,6 +41,8 @@ TERM_SECONDS_MAX = 10.0
 """For a driver that does not let a mode go: it did not listen until here."""
 POLL_SECONDS = 0.1
 LOG_LINES_IN_ERROR = 20
+_PASSWORDS = {f"LOCKSTEP_{PASSWORD_FIELDS[role].upper()}" for role in (Role.BATCH_READER, Role.CDC)}
+"""What a driver signs in with: to look orders up, and to ask for the log's position."""
 
 
 @dataclass(frozen=True)
@@ -141,11 +143,12 @@ def _launch(settings: Settings, modes: Sequence[str], log: Path) -> Launch:
 
 
 def _environment(settings: Settings) -> Mapping[str, str]:
-    """Ours without what belongs to an Airflow task that may have started us."""
+    """Ours without what belongs to an Airflow task, and without passwords of no use to a driver."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.lstrip("_").startswith(("AIRFLOW", "PG"))
+        and (not name.endswith("_PASSWORD") or name in _PASSWORDS)
     }
     return {**kept, **settings_environment(settings), "PYTHONUNBUFFERED": "1"}
 
