@@ -38,6 +38,9 @@ _LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # Its ports take messages, Java objects among them, from those who know a secret: Spark makes
+    # one for each driver and keeps it in memory.
+    "spark.authenticate": "true",
     # As many as the two cores: an hour's orders are a few megabytes.
     "spark.sql.shuffle.partitions": "2",
     # Planning again between stages costs an hour's run a tenth of its time, and finds nothing.

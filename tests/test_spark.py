@@ -1,0 +1,43 @@
+"""The session's own safety: who may talk to a driver."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENDPOINT = "HeartbeatReceiver"
+"""Every driver has it, for its executors."""
+
+
+def endpoint_of(spark: "SparkSession", **settings: str) -> str:
+    """The driver's endpoint as a process with these settings of Spark finds it at the port."""
+    jvm, driver = spark._jvm, spark.sparkContext._conf
+    conf = jvm.org.apache.spark.SparkConf(False)
+    for name, value in {"spark.rpc.askTimeout": "10s", **settings}.items():
+        conf.set(name.replace("_", "."), value)
+    none = jvm.scala.Option.empty()
+    names = getattr(jvm, "org.apache.spark.internal.config.package$")
+    constants = getattr(names, "MODULE$")
+    security = jvm.org.apache.spark.SecurityManager(conf, none, constants.AUTH_SECRET_FILE())
+    other = jvm.org.apache.spark.rpc.RpcEnv.create("stranger", "127.0.0.1", 0, conf, security, True)
+    try:
+        host, port = driver.get("spark.driver.host"), int(driver.get("spark.driver.port"))
+        address = jvm.org.apache.spark.rpc.RpcAddress(host, port)
+        return other.setupEndpointRef(address, ENDPOINT).toString()
+    finally:
+        other.shutdown()
+
+
+@pytest.mark.spark
+def test_a_driver_answers_no_process_that_does_not_know_its_secret(spark: "SparkSession") -> None:
+    with pytest.raises(Py4JJavaError):
+        endpoint_of(spark)
+
+
+@pytest.mark.spark
+def test_a_process_that_knows_the_secret_is_answered(spark: "SparkSession") -> None:
+    """So the refusal has no other reason. What runs in the driver's own JVM knows the secret."""
+    assert ENDPOINT in endpoint_of(spark, spark_authenticate="true")
