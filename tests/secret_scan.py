@@ -17,6 +17,9 @@ from lockstep.stack import postgres_files
 PRIVATE = {
     Path("secrets.env"),
     Path("connect", "secrets.properties"),
+    Path("connect", "rest-users.properties"),
+    Path("connect", "jaas.conf"),
+    Path("kafka", "jaas.conf"),
     Path("airflow", "sign-in.json"),
     Path("airflow", "keys.json"),
 }
@@ -87,7 +90,9 @@ def _arguments() -> dict[str, bytes]:
 def _connect_answers(settings: Settings) -> dict[str, bytes]:
     """What Kafka Connect says of its connectors; nothing when it does not run."""
     try:
-        with httpx.Client(base_url=settings.connect_url, timeout=30) as connect:
+        with httpx.Client(
+            base_url=settings.connect_url, auth=settings.connect_auth, timeout=30
+        ) as connect:
             names = connect.get("/connectors").json()
             paths = ["/connectors?expand=info&expand=status"]
             paths += [f"/connectors/{n}/{of}" for n in names for of in ("config", "tasks")]

@@ -20,7 +20,7 @@ import jsonschema
 import pytest
 import yaml
 from lockstep import jars
-from lockstep.contracts import Role
+from lockstep.contracts import KafkaUser, Role
 from lockstep.errors import JarsIncompleteError
 from lockstep.settings import PASSWORD_FIELDS, PROJECT_DIR, Settings
 from lockstep.stack import container, postgres
@@ -157,20 +157,23 @@ def test_each_service_gets_the_passwords_that_it_needs_and_no_other() -> None:
         for name, service in services().items()
     }
     needed = {
-        "connect": {Role.CDC},
-        "prepare": set(Role),
+        "kafka": set(KafkaUser),
+        "connect": {Role.CDC, KafkaUser.ADMIN},
+        "prepare": {*Role, KafkaUser.ADMIN},
         "airflow-api-server": {Role.AIRFLOW},
         "airflow-dag-processor": {Role.AIRFLOW},
         "airflow-triggerer": {Role.AIRFLOW},
         # Tasks, the streams' drivers among them: these ask the database for its log's position.
-        "airflow-scheduler": {Role.AIRFLOW, Role.BATCH_READER, Role.CDC},
-        "lockstep": {Role.SHOP, Role.BATCH_READER, Role.CDC},
+        "airflow-scheduler": {Role.AIRFLOW, Role.BATCH_READER, Role.CDC, KafkaUser.READER},
+        "lockstep": {Role.SHOP, Role.BATCH_READER, Role.CDC, KafkaUser.READER},
     }
     expected = {
         name: {f"LOCKSTEP_{PASSWORD_FIELDS[role].upper()}" for role in needed.get(name, ())}
         for name in given
     }
     expected["airflow-api-server"].add("LOCKSTEP_AIRFLOW_UI_PASSWORD")
+    for name in ("connect", "prepare", "airflow-triggerer", "airflow-scheduler", "lockstep"):
+        expected[name].add("LOCKSTEP_CONNECT_PASSWORD")
     assert given == expected
 
 
@@ -284,7 +287,8 @@ def test_the_main_class_of_a_jvm_service_is_in_its_locked_jars(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(container.kafka, "format_once", lambda *_: None)
-    settings = Settings(home=tmp_path, cdc_password="a-password")
+    passwords = {field: "a-password" for field in Settings.model_fields if "_password" in field}
+    settings = Settings(home=tmp_path, **passwords)
     try:
         jars.classpath(settings, name)
     except JarsIncompleteError:

@@ -18,7 +18,7 @@ from lockstep.settings import PROJECT_DIR
 LIBRARY = PROJECT_DIR / "include" / "lockstep"
 TOP_FOLDERS = ("dags", "jobs", "plugins")
 
-FOUNDATION = {"contracts", "errors", "faults", "file_lock", "settings"}
+FOUNDATION = {"contracts", "errors", "faults", "file_lock", "kafka_login", "settings"}
 """What every room may import."""
 
 ALLOWED = {
@@ -27,6 +27,7 @@ ALLOWED = {
     "settings": {"contracts", "errors"},
     "faults": set(),
     "file_lock": {"errors"},
+    "kafka_login": {"contracts", "settings"},
     "jars": FOUNDATION,
     "spark": FOUNDATION | {"jars"},
     "cdc": FOUNDATION,

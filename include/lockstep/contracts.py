@@ -49,6 +49,19 @@ TOPIC_PREFIX = "pizzeria"
 CHANGE_TOPIC = "lockstep.pizzeria.changes"
 CONNECTOR = "pizzeria"
 
+
+class KafkaUser(StrEnum):
+    """Who signs in to Kafka."""
+
+    ADMIN = "lockstep"
+    """May do everything: the broker itself, Connect, who deletes topics."""
+    READER = "lockstep_reader"
+    """May read the change topic, and nothing else: streams, with their executors."""
+
+
+CONNECT_USER = "lockstep"
+"""Who signs in to Connect's REST interface."""
+
 # --- Lakehouse (paths below Settings.lakehouse) ----------------------------------------------
 ORDERS_ENRICHED_BATCH = f"{PIPELINE}/orders_enriched_batch"
 ORDERS_ENRICHED_BATCH_COLUMNS = {

@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lockstep import contracts
-from lockstep.contracts import Role
+from lockstep.contracts import CONNECT_USER, KafkaUser, Role
 from lockstep.errors import ConfigurationError
 
 PROJECT_DIR = Path(__file__).resolve().parents[2]
@@ -65,6 +65,11 @@ class Settings(BaseSettings):
     airflow_password: SecretStr | None = None
     airflow_ui_password: SecretStr | None = None
     """Of the user `admin` on Airflow's sign-in page."""
+    kafka_password: SecretStr | None = None
+    kafka_reader_password: SecretStr | None = None
+    """Of the users in contracts.py: who may do everything, and who may read the change topic."""
+    connect_password: SecretStr | None = None
+    """Of Kafka Connect's REST interface."""
 
     @model_validator(mode="before")
     @classmethod
@@ -122,13 +127,24 @@ class Settings(BaseSettings):
     def metrics_url(self) -> str:
         return f"http://{self.metrics_host}:{self.metrics_port}/metrics"
 
-    def password(self, role: Role) -> str:
-        """The password of a database role; raises ConfigurationError when there is none."""
-        field = PASSWORD_FIELDS[role]
+    def password(self, user: Role | KafkaUser) -> str:
+        """The password of a database role or of a user of Kafka.
+
+        Raises ConfigurationError when there is none.
+        """
+        of = "the database role" if isinstance(user, Role) else "Kafka's user"
+        return self._secret(PASSWORD_FIELDS[user], f"{of} {user}")
+
+    @property
+    def connect_auth(self) -> tuple[str, str]:
+        """User and password of Connect's REST interface; raises ConfigurationError."""
+        return CONNECT_USER, self._secret("connect_password", "Kafka Connect")
+
+    def _secret(self, field: str, whose: str) -> str:
         secret: SecretStr | None = getattr(self, field)
         if secret is None:
             raise ConfigurationError(
-                f"no password for the database role {role}: run `lockstep up` (it writes "
+                f"no password for {whose}: run `lockstep up` (it writes "
                 f"{self.secrets_path}) or set LOCKSTEP_{field.upper()}"
             )
         return secret.get_secret_value()
@@ -152,5 +168,7 @@ PASSWORD_FIELDS = {
     Role.BATCH_READER: "batch_reader_password",
     Role.CDC: "cdc_password",
     Role.AIRFLOW: "airflow_password",
+    KafkaUser.ADMIN: "kafka_password",
+    KafkaUser.READER: "kafka_reader_password",
 }
-"""The setting that holds each role's password; in the environment LOCKSTEP_ and its name."""
+"""The setting that holds each user's password; in the environment LOCKSTEP_ and its name."""

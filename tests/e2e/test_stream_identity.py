@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from lockstep.contracts import CHANGE_TOPIC, DIMENSION_CHANGES, Role, StreamMode
+from lockstep.contracts import CHANGE_TOPIC, DIMENSION_CHANGES, KafkaUser, Role, StreamMode
 from lockstep.errors import (
     FeedReplacedError,
     OtherDatabaseError,
@@ -24,6 +24,7 @@ from lockstep.errors import (
     StreamCheckpointMissingError,
     TopicRecreatedError,
 )
+from lockstep.kafka_login import client
 from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
@@ -198,7 +199,7 @@ def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_doe
 
 def test_a_topic_recreated_under_a_running_stream_stops_it_by_name(stack: Settings) -> None:
     launcher.start(stack, [StreamMode.OUTBOX], "the tests")
-    kafka = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+    kafka = AdminClient(client(stack, KafkaUser.ADMIN))
     kafka.delete_topics([CHANGE_TOPIC])[CHANGE_TOPIC].result(SECONDS_MAX)
     assert wait_until_failed(stack, StreamMode.OUTBOX) == TopicRecreatedError.__name__
     with pytest.raises(TopicRecreatedError):

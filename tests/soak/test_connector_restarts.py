@@ -81,7 +81,7 @@ def test_the_connector_goes_on_where_it_searches_for_nothing(capture: Settings) 
     """Debezium searches, and drops what comes before, when an offset has lsn_proc."""
     run_restarts(capture, 0, seed=1)
     url = f"{capture.connect_url}/connectors/{contracts.CONNECTOR}/offsets"
-    (stored,) = httpx.get(url).raise_for_status().json()["offsets"]
+    (stored,) = httpx.get(url, auth=capture.connect_auth).raise_for_status().json()["offsets"]
     assert set(stored["offset"]) == {"lsn", "lsn_commit", "ts_usec"}
     assert stored["offset"]["lsn"] == stored["offset"]["lsn_commit"]
 

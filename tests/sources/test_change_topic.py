@@ -8,9 +8,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from lockstep.contracts import KafkaUser
 from lockstep.errors import StreamError, TopicIncompleteError
+from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
+from lockstep.stack.kafka import grant_reading
 from lockstep.streams import identity
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ SECONDS_MAX = 60
 
 @pytest.fixture(scope="module")
 def admin(change_capture: Settings) -> AdminClient:
-    return AdminClient({"bootstrap.servers": change_capture.kafka_bootstrap})
+    return AdminClient(client(change_capture, KafkaUser.ADMIN))
 
 
 @pytest.fixture
@@ -37,7 +40,8 @@ def topic(
     name = f"change-topic-{uuid4().hex}"
     monkeypatch.setattr(change_topic, "CHANGE_TOPIC", name)
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(SECONDS_MAX)
-    producer = Producer({"bootstrap.servers": change_capture.kafka_bootstrap})
+    grant_reading(change_capture, name)
+    producer = Producer(client(change_capture, KafkaUser.ADMIN))
     for number in range(RECORDS):
         producer.produce(name, str(number).encode(), partition=0)
     assert producer.flush(SECONDS_MAX) == 0

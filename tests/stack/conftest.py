@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from lockstep import contracts
+from lockstep.contracts import KafkaUser
+from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.stack import process
 
@@ -21,7 +23,7 @@ class ChangeTopic:
     def __init__(self, settings: Settings) -> None:
         self._consumer = Consumer(
             {
-                "bootstrap.servers": settings.kafka_bootstrap,
+                **client(settings, KafkaUser.ADMIN),
                 "group.id": "tests",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from lockstep import contracts
-from lockstep.contracts import Role
+from lockstep.contracts import KafkaUser, Role
 from lockstep.errors import ServiceError
+from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.stack import connector, control
 from lockstep.stack.service import State
@@ -78,7 +79,7 @@ def states(settings: Settings) -> dict[str, State]:
 
 
 def end_offset(settings: Settings, topic: str = contracts.CHANGE_TOPIC) -> int:
-    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
+    admin = AdminClient(client(settings, KafkaUser.ADMIN))
     partition = TopicPartition(topic, 0)
     answer = admin.list_offsets({partition: OffsetSpec.latest()})[partition]
     return answer.result(timeout=30).offset
@@ -118,7 +119,7 @@ def test_a_truncate_arrives(change_capture: Settings, change_topic) -> None:
 
 
 def test_the_change_topic_is_one_partition_kept_without_limit(change_capture: Settings) -> None:
-    admin = AdminClient({"bootstrap.servers": change_capture.kafka_bootstrap})
+    admin = AdminClient(client(change_capture, KafkaUser.ADMIN))
     topics = admin.list_topics(timeout=10).topics
     assert len(topics[contracts.CHANGE_TOPIC].partitions) == 1
     assert not [name for name in topics if name.startswith(f"{contracts.TOPIC_PREFIX}.")]
@@ -148,7 +149,10 @@ def test_the_slot_moves_while_only_other_databases_write(
 
 def test_a_start_leaves_no_other_slot_to_be_marked(change_capture: Settings) -> None:
     url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}/config"
-    assert httpx.get(url, timeout=30).json()[connector.MARK] == "false"
+    assert (
+        httpx.get(url, auth=change_capture.connect_auth, timeout=30).json()[connector.MARK]
+        == "false"
+    )
 
 
 def test_the_second_up_does_nothing_to_the_connector(change_capture: Settings) -> None:
@@ -191,7 +195,7 @@ def test_a_connector_that_is_gone_is_named_and_registered_again(
     change_capture: Settings, change_topic
 ) -> None:
     url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}"
-    assert httpx.delete(url, timeout=30).is_success
+    assert httpx.delete(url, auth=change_capture.connect_auth, timeout=30).is_success
     assert states(change_capture)["connect"] is State.DEGRADED
     assert "is not registered" in connector.trouble(change_capture)
     control.up(change_capture, ["connect"])
@@ -207,7 +211,7 @@ def test_a_connector_that_may_no_longer_replicate_is_named_with_the_remedy(
     with psycopg.connect(**change_capture.connection(Role.ADMIN), autocommit=True) as admin:
         admin.execute(f"ALTER ROLE {Role.CDC} NOREPLICATION")
         try:
-            assert httpx.post(url, timeout=30).is_success
+            assert httpx.post(url, auth=change_capture.connect_auth, timeout=30).is_success
             deadline = time.monotonic() + 30
             while states(change_capture)["connect"] is not State.DEGRADED:
                 assert time.monotonic() < deadline

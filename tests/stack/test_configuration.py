@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from lockstep import contracts
-from lockstep.contracts import Role
+from lockstep.contracts import KafkaUser, Role
 from lockstep.errors import ConfigurationError
+from lockstep.kafka_login import login_module
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.stack import connect, connector, kafka, postgres
 from lockstep.stack.airflow_environment import (
@@ -50,9 +51,32 @@ def test_postgres_decodes_logically_bounds_its_log_and_listens_on_loopback(
 
 def test_kafka_is_one_node_that_makes_no_topic_by_itself(settings: Settings) -> None:
     values = kafka.server_properties(settings)
-    assert values["listeners"] == "PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093"
+    assert values["listeners"] == "BROKER://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093"
     assert values["auto.create.topics.enable"] == "false"
     assert all(value == 1 for name, value in values.items() if name.endswith("replication.factor"))
+
+
+def test_both_ports_of_kafka_ask_for_a_password_that_only_its_owner_reads(
+    settings: Settings,
+) -> None:
+    configuration = kafka.write_configuration(settings)
+    values = kafka.server_properties(settings)
+    assert values["listener.security.protocol.map"] == (
+        "BROKER:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+    )
+    assert values["super.users"] == f"User:{KafkaUser.ADMIN}"
+    assert "allow.everyone.if.no.acl.found" not in values
+    assert HARD_PASSWORD not in str(values)
+    users = configuration.with_name("jaas.conf")
+    assert stat.S_IMODE(users.stat().st_mode) == 0o600
+    assert users.read_text(encoding="utf-8").count(f'"{HARD_PASSWORD}"') == 1 + len(KafkaUser)
+
+
+@pytest.mark.parametrize(
+    ("password", "quoted"), [("plain", '"plain"'), ('a"b\\c;', '"a\\"b\\\\c;"')]
+)
+def test_passwords_of_java_logins_are_quoted(password: str, quoted: str) -> None:
+    assert login_module("Module", {"password": password}) == f"Module required password={quoted};"
 
 
 def test_connect_delivers_at_least_once_and_reads_passwords_from_one_file(

@@ -98,6 +98,25 @@ def test_the_second_up_launches_nothing(settings: Settings, services: dict) -> N
     assert [len(one.launches) for one in services.values()] == [1, 1, 1]
 
 
+def test_a_broker_of_before_there_were_passwords_is_started_again_with_its_clients(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = (FakeService("kafka"), FakeService("connect", needs=("kafka",)), FakeService("other"))
+    monkeypatch.setattr(control, "SERVICES", older)
+    for one in older:
+        settings.home.mkdir(exist_ok=True)
+        (settings.home / "run").mkdir(exist_ok=True)
+        process.start(settings.home, one.name, one.launch(settings))
+    try:
+        complete = control.up(settings, ["other"])
+        assert set(states(settings).values()) == {State.RUNNING}
+        assert [len(one.launches) for one in older] == [2, 2, 1]
+        control.up(complete)
+        assert [len(one.launches) for one in older] == [2, 2, 1]
+    finally:
+        control.down(settings)
+
+
 def test_only_starts_a_service_and_what_it_needs(settings: Settings, services: dict) -> None:
     control.up(settings, ["broker"])
     assert states(settings) == {

@@ -8,11 +8,13 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.contracts import OUTBOX, StreamMode
+from lockstep.contracts import OUTBOX, KafkaUser, StreamMode
 from lockstep.errors import PoisonedRecordError
+from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.given_up import given_up_ranges
+from lockstep.stack.kafka import grant_reading
 from lockstep.streams.given_up import given_up
 from lockstep.streams.skip import skip_records
 
@@ -29,8 +31,8 @@ class Topic:
 
     def __init__(self, settings: Settings, name: str) -> None:
         self._name = name
-        self._producer = Producer({"bootstrap.servers": settings.kafka_bootstrap})
-        self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
+        self._producer = Producer(client(settings, KafkaUser.ADMIN))
+        self._admin = AdminClient(client(settings, KafkaUser.ADMIN))
 
     def create(self) -> None:
         self._admin.create_topics([NewTopic(self._name, 1, 1)])[self._name].result(SECONDS_MAX)
@@ -50,6 +52,7 @@ def topic(change_capture: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr(change_topic, "CHANGE_TOPIC", name)
     topic = Topic(change_capture, name)
     topic.create()
+    grant_reading(change_capture, name)
     yield topic
     topic.delete()
 

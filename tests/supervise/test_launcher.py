@@ -81,7 +81,8 @@ def test_a_driver_inherits_the_passwords_that_it_uses_and_no_other(settings, mon
             monkeypatch.setenv(f"LOCKSTEP_{name.upper()}", f"canary-of-{name}")
     environment = psutil.Process(start(settings, MODE).pid).environ()
     inherited = {value for value in environment.values() if value.startswith("canary-of-")}
-    assert inherited == {"canary-of-batch_reader_password", "canary-of-cdc_password"}
+    used = ("batch_reader", "cdc", "kafka_reader", "connect")
+    assert inherited == {f"canary-of-{name}_password" for name in used}
 
 
 def test_a_stopped_stream_ends_gracefully_and_says_so_last(settings) -> None:

@@ -156,7 +156,7 @@ def _kill_connect(settings: Settings) -> None:
 
 def _restart_connector(settings: Settings) -> None:
     url = f"{settings.connect_url}/connectors/{contracts.CONNECTOR}/restart?includeTasks=true"
-    httpx.post(url, timeout=REST_SECONDS_MAX).raise_for_status()
+    httpx.post(url, auth=settings.connect_auth, timeout=REST_SECONDS_MAX).raise_for_status()
     _wait_until_it_reads(settings)
 
 

@@ -7,8 +7,9 @@ import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from lockstep.contracts import CHANGE_TOPIC
+from lockstep.contracts import CHANGE_TOPIC, KafkaUser
 from lockstep.errors import SoakError
+from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 
@@ -34,7 +35,7 @@ def deliver_again(settings: Settings, records: int) -> int:
 
 
 def _producer(settings: Settings) -> Producer:
-    return Producer({"bootstrap.servers": settings.kafka_bootstrap, "enable.idempotence": True})
+    return Producer({**client(settings, KafkaUser.ADMIN), "enable.idempotence": True})
 
 
 def _copy(consumer: Consumer, producer: Producer, end: int) -> int:

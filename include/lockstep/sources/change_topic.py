@@ -21,8 +21,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from lockstep.contracts import CHANGE_TOPIC
+from lockstep.contracts import CHANGE_TOPIC, KafkaUser
 from lockstep.errors import StreamError
+from lockstep.kafka_login import client, java_client
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ def stream(
 
     records_max: of one micro-batch. A topic that no longer has an offset fails the query.
     """
+    login = java_client(settings, KafkaUser.READER)
     return (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        .options(**{f"kafka.{name}": value for name, value in login.items()})
         .option("kafka.isolation.level", "read_committed")
         .option("assign", f'{{"{CHANGE_TOPIC}":[0]}}')
         .option("startingOffsets", f'{{"{CHANGE_TOPIC}":{{"0":{first_offset}}}}}')
@@ -142,7 +144,7 @@ def topic_id(settings: Settings) -> str | None:
 
     Raises StreamError when there is no answer.
     """
-    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    admin = AdminClient({**client(settings, KafkaUser.READER), "log_level": 0})
     asked = admin.describe_topics(
         TopicCollection([CHANGE_TOPIC]), request_timeout=BROKER_SECONDS_MAX
     )
@@ -165,7 +167,7 @@ def consumer(settings: Settings) -> Consumer:
     """A consumer of committed records that tells the topic's end (`is_end`) and is to be closed."""
     return Consumer(
         {
-            "bootstrap.servers": settings.kafka_bootstrap,
+            **client(settings, KafkaUser.READER),
             "group.id": "lockstep",  # the client asks for one; nothing is committed under it
             "enable.auto.commit": False,
             "auto.offset.reset": "error",  # a removed offset is told, not passed over

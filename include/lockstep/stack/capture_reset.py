@@ -9,8 +9,9 @@ import time
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from lockstep.contracts import CHANGE_TOPIC
+from lockstep.contracts import CHANGE_TOPIC, KafkaUser
 from lockstep.errors import ServiceError
+from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.stack import connector, preflight
 from lockstep.stack.connect import Connect, password_reference
@@ -35,7 +36,7 @@ def reset_capture(settings: Settings) -> None:
 
 
 def _delete_topic(settings: Settings) -> None:
-    kafka = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    kafka = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0})
     deadline = time.monotonic() + GONE_SECONDS_MAX
     try:
         while CHANGE_TOPIC in kafka.list_topics(timeout=GONE_SECONDS_MAX).topics:

@@ -1,5 +1,7 @@
 """Kafka Connect, distributed, on loopback; the connector's home.
 
+Its REST interface asks for a password: who may configure a connector may have it write anything.
+
 The worker's configuration and process are here; the connector in it is connector.py's.
 
 Sources deliver at least once, as is the default: after a crash some transactions come again, whole
@@ -13,17 +15,19 @@ from pathlib import Path
 
 import httpx
 
-from lockstep.contracts import Role
+from lockstep.contracts import KafkaUser, Role
+from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, login_module
 from lockstep.settings import Settings
 from lockstep.stack import connector, ports
 from lockstep.stack.connect_classes import compiled
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
-from lockstep.stack.java import LOGGING, java_command, java_environment, properties
+from lockstep.stack.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.stack.process import Launch
 
 HEAP_MB = 512
 REST_SECONDS_MAX = 2.0
 CDC_PASSWORD_KEY = "cdc.password"  # noqa: S105
+_BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension"
 
 
 class Connect:
@@ -43,11 +47,7 @@ class Connect:
         ports.require_free_port(
             settings.connect_host, settings.connect_port, "LOCKSTEP_CONNECT_PORT"
         )
-        folder = make_private_folder(settings.home / "connect")
-        configuration = folder / "worker.properties"
-        write_private(configuration, properties(worker_properties(settings)))
-        write_private(folder / "log4j2.properties", LOGGING)
-        write_connector_secrets(settings)
+        configuration = write_configuration(settings)
         return Launch(
             command=java_command(
                 settings,
@@ -59,13 +59,17 @@ class Connect:
             ),
             log=bounded_log(settings.home, self.name),
             environment=java_environment(),
-            working_folder=folder,
+            working_folder=configuration.parent,
         )
 
     def problem(self, settings: Settings) -> str | None:
         """GET /health is 200 once the worker has read its topics and joined its group."""
         try:
-            answer = httpx.get(f"{settings.connect_url}/health", timeout=REST_SECONDS_MAX)
+            answer = httpx.get(
+                f"{settings.connect_url}/health",
+                auth=settings.connect_auth,
+                timeout=REST_SECONDS_MAX,
+            )
         except httpx.HTTPError as error:
             return f"{settings.connect_url}: {error}"
         return None if answer.is_success else f"HTTP {answer.status_code} {answer.text[:200]}"
@@ -77,10 +81,39 @@ class Connect:
         connector.ensure_running(settings, password_reference(settings))
 
 
+def write_configuration(settings: Settings) -> Path:
+    """The files that Connect reads as it starts; returns that of its properties."""
+    folder = make_private_folder(settings.home / "connect")
+    configuration = folder / "worker.properties"
+    write_private(configuration, properties(worker_properties(settings)))
+    write_jvm_files(folder, _logins(settings))
+    user, password = settings.connect_auth
+    write_private(_rest_users_file(settings), properties({user: password}))
+    write_connector_secrets(settings)
+    return configuration
+
+
+def _logins(settings: Settings) -> dict[str, str]:
+    """Who signs in to the REST interface, and as whom the worker signs in to Kafka."""
+    kafka = {"username": KafkaUser.ADMIN, "password": settings.password(KafkaUser.ADMIN)}
+    rest = {"file": str(_rest_users_file(settings))}
+    return {
+        "KafkaClient": login_module(PLAIN_LOGIN, kafka),
+        "KafkaConnect": login_module(f"{_BASIC_AUTH}.PropertyFileLoginModule", rest),
+    }
+
+
 def worker_properties(settings: Settings) -> dict[str, object]:
     """The worker's configuration. Passwords come from a file that only its owner can read."""
     return {
         "bootstrap.servers": settings.kafka_bootstrap,
+        # The worker's own clients, and those that it makes for connectors.
+        **{
+            f"{prefix}{name}": value
+            for prefix in ("", "producer.", "consumer.", "admin.")
+            for name, value in PROTOCOL.items()
+        },
+        "rest.extension.classes": f"{_BASIC_AUTH}.BasicAuthSecurityRestExtension",
         "group.id": "lockstep-connect",
         "listeners": settings.connect_url,
         "rest.advertised.host.name": settings.connect_host,
@@ -111,12 +144,16 @@ def worker_properties(settings: Settings) -> dict[str, object]:
     }
 
 
+def _rest_users_file(settings: Settings) -> Path:
+    return settings.home / "connect" / "rest-users.properties"
+
+
 def _secrets_file(settings: Settings) -> Path:
     return settings.home / "connect" / "secrets.properties"
 
 
 def write_connector_secrets(settings: Settings) -> None:
-    """The one password that connectors may refer to; anyone who reaches the REST port can."""
+    """The one password that connectors may refer to; who signs in to the REST interface can."""
     text = properties({CDC_PASSWORD_KEY: settings.password(Role.CDC)})
     write_private(_secrets_file(settings), text)
 

@@ -27,8 +27,9 @@ import httpx
 from confluent_kafka.admin import AdminClient
 
 from lockstep import contracts
-from lockstep.contracts import Role
+from lockstep.contracts import KafkaUser, Role
 from lockstep.errors import ConfigurationError, ServiceError
+from lockstep.kafka_login import client
 from lockstep.settings import PROJECT_DIR, Settings
 from lockstep.stack import preflight
 
@@ -247,7 +248,7 @@ def _wait_until_running(settings: Settings, failed_seconds_max: float = 0.0) -> 
 
 def _wait_until_it_writes(settings: Settings) -> None:
     """The connector's first record, that its snapshot starts, makes the change topic."""
-    kafka = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
+    kafka = AdminClient(client(settings, KafkaUser.ADMIN))
     deadline = time.monotonic() + RUNNING_SECONDS_MAX
     while contracts.CHANGE_TOPIC not in kafka.list_topics(timeout=REST_SECONDS_MAX).topics:
         if time.monotonic() > deadline:
@@ -317,7 +318,9 @@ def _ask_connect(
 ) -> httpx.Response:
     url = f"{settings.connect_url}/{path}"
     try:
-        return httpx.request(method, url, json=body, timeout=REST_SECONDS_MAX)
+        return httpx.request(
+            method, url, json=body, auth=settings.connect_auth, timeout=REST_SECONDS_MAX
+        )
     except httpx.HTTPError as error:
         raise ServiceError(f"Kafka Connect does not answer at {url}: {error}") from error
 

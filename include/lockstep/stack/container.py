@@ -25,8 +25,7 @@ from lockstep.stack.airflow_environment import (
     write_sign_in_password,
 )
 from lockstep.stack.connect_classes import compiled
-from lockstep.stack.files import make_private_folder, write_private
-from lockstep.stack.java import LOGGING, java_command, java_environment, properties
+from lockstep.stack.java import java_command, java_environment
 from lockstep.stack.process import Launch
 from lockstep.stack.service import Service
 
@@ -68,22 +67,18 @@ def prepare(settings: Settings) -> None:
     except psycopg.Error as error:
         raise ServiceError(f"PostgreSQL cannot be prepared: {str(error).strip()}") from error
     airflow.ensure_migrated(settings)
-    SERVICES[connect.Connect.name].finish(settings)
+    for name in (kafka.Kafka.name, connect.Connect.name):
+        SERVICES[name].finish(settings)
 
 
 def _kafka(settings: Settings) -> Launch:
-    folder = make_private_folder(settings.home / "kafka")
-    configuration = folder / "server.properties"
-    write_private(configuration, properties(kafka.server_properties(settings)))
+    configuration = kafka.write_configuration(settings)
     kafka.format_once(settings, configuration)
     return _jvm(settings, "kafka", "kafka.Kafka", configuration)
 
 
 def _connect(settings: Settings) -> Launch:
-    folder = make_private_folder(settings.home / "connect")
-    configuration = folder / "worker.properties"
-    write_private(configuration, properties(connect.worker_properties(settings)))
-    connect.write_connector_secrets(settings)
+    configuration = connect.write_configuration(settings)
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
     return _jvm(settings, "connect", main, configuration, compiled(settings))
 
@@ -92,12 +87,10 @@ def _jvm(
     settings: Settings, part: str, main: str, configuration: Path, classes: Path | None = None
 ) -> Launch:
     """A JVM of one part of include/jars/ivy.xml, which reads one configuration file."""
-    folder = configuration.parent
-    write_private(folder / "log4j2.properties", LOGGING)
     command = java_command(
         settings, part, main, str(configuration), heap_mb=HEAP_MB, classes=classes
     )
-    return Launch(command, STDOUT, java_environment(), folder)
+    return Launch(command, STDOUT, java_environment(), configuration.parent)
 
 
 def _metrics(settings: Settings) -> Launch:

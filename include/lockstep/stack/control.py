@@ -51,8 +51,9 @@ def up(settings: Settings, only: Sequence[str] = (), progress: Progress | None =
     Returns the settings with the secrets that now exist. Raises ServiceError naming each service
     that did not start; the others stay up.
     """
-    wanted = _with_needs(_chosen(settings, only))
+    chosen = _chosen(settings, only)
     with _only_command(settings):
+        wanted = _with_needs(chosen | _stop_what_knows_no_password(settings))
         settings = with_secrets(settings)
         _each(
             wanted,
@@ -86,6 +87,18 @@ def statuses(settings: Settings) -> list[service.ServiceStatus]:
 
 def service_names() -> list[str]:
     return [one.name for one in SERVICES]
+
+
+def _stop_what_knows_no_password(settings: Settings) -> set[str]:
+    """Stop a Kafka and a Connect that were started without these passwords; returns their names.
+
+    Before the passwords are stored, so that an `up` that is killed meanwhile does it again.
+    """
+    known = (settings.kafka_password, settings.kafka_reader_password, settings.connect_password)
+    if None not in known:
+        return set()
+    older = [one for one in reversed(SERVICES) if one.name in (Kafka.name, Connect.name)]
+    return {one.name for one in older if service.take_down(one, settings)}
 
 
 def _chosen(settings: Settings, only: Sequence[str]) -> set[str]:

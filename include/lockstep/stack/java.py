@@ -11,7 +11,11 @@ from pathlib import Path
 from lockstep import jars
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
+from lockstep.stack.files import write_private
 
+LOGINS_FILE = "jaas.conf"
+"""Beside a JVM's other configuration: who signs in to it, and as whom it signs in elsewhere."""
+LOGGING_FILE = "log4j2.properties"
 LOGGING = """\
 # Written by `lockstep up`: everything to standard output, which is the service's log file.
 rootLogger.level = WARN
@@ -38,7 +42,8 @@ def java_command(
     It ends when its memory is used up, so that a half-dead one is never taken for a running one.
     Raises JarsIncompleteError, and ServiceError when there is no Java.
     """
-    logging = settings.home / configuration / "log4j2.properties"
+    logging = settings.home / configuration / LOGGING_FILE
+    login_file = settings.home / configuration / LOGINS_FILE
     own = [] if classes is None else [classes]
     classpath = os.pathsep.join(map(str, (*own, *jars.classpath(settings, configuration))))
     return [
@@ -50,11 +55,22 @@ def java_command(
         "-Djava.awt.headless=true",
         "-Duser.timezone=UTC",
         f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        f"-Djava.security.auth.login.config={login_file}",
         "-cp",
         classpath,
         main,
         *arguments,
     ]
+
+
+def write_jvm_files(folder: Path, logins: Mapping[str, str]) -> None:
+    """The files that `java_command` names: what is logged, and who signs in (JAAS).
+
+    logins: a login module (kafka_login.py) by the name that Java asks for.
+    """
+    sections = "".join(f"{name} {{\n    {module}\n}};\n" for name, module in logins.items())
+    write_private(folder / LOGINS_FILE, sections)
+    write_private(folder / LOGGING_FILE, LOGGING)
 
 
 def java() -> str:

@@ -1,6 +1,8 @@
-"""Kafka: one node that is broker and controller (KRaft), on loopback.
+"""Kafka: one node that is broker and controller (KRaft), on loopback, for those who sign in.
 
-Here are its configuration, its formatting and its probe; topics are made by who writes to them.
+Here are its configuration, its users and their rights, its formatting and its probe; topics are
+made by who writes to them. The controller's port asks for a password as the broker's does: a
+client could change topics there, too.
 """
 
 import base64
@@ -9,18 +11,33 @@ import uuid
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
+from lockstep.contracts import CHANGE_TOPIC, KafkaUser
 from lockstep.errors import ServiceError
+from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, client, login_module
 from lockstep.settings import Settings
 from lockstep.stack import ports
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
-from lockstep.stack.java import LOGGING, java_command, java_environment, properties
+from lockstep.stack.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.stack.process import Launch, run_to_end
 
 HEAP_MB = 384
 FORMAT_SECONDS_MAX = 60
 METADATA_SECONDS_MAX = 1.0
+RIGHTS_SECONDS_MAX = 30.0
+READER_GROUPS = {
+    "lockstep": ResourcePatternType.LITERAL,  # not a prefix: Connect's own group begins so
+    "spark-kafka-": ResourcePatternType.PREFIXED,
+}
+"""The consumer groups that our readers name; nothing is committed under any."""
 
 
 class Kafka:
@@ -42,10 +59,7 @@ class Kafka:
             (settings.kafka_controller_port, "LOCKSTEP_KAFKA_CONTROLLER_PORT"),
         ):
             ports.require_free_port(settings.kafka_host, port, variable)
-        folder = make_private_folder(settings.home / "kafka")
-        configuration = folder / "server.properties"
-        write_private(configuration, properties(server_properties(settings)))
-        write_private(folder / "log4j2.properties", LOGGING)
+        configuration = write_configuration(settings)
         format_once(settings, configuration)
         return Launch(
             command=java_command(
@@ -53,16 +67,13 @@ class Kafka:
             ),
             log=bounded_log(settings.home, self.name),
             environment=java_environment(),
-            working_folder=folder,
+            working_folder=configuration.parent,
         )
 
     def problem(self, settings: Settings) -> str | None:
-        client = AdminClient(
-            {"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0},
-            logger=None,
-        )
+        admin = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0}, logger=None)
         try:
-            brokers = client.list_topics(timeout=METADATA_SECONDS_MAX).brokers
+            brokers = admin.list_topics(timeout=METADATA_SECONDS_MAX).brokers
         except KafkaException as error:
             return error.args[0].str()
         return None if brokers else "no broker in its metadata"
@@ -71,20 +82,67 @@ class Kafka:
         return None
 
     def finish(self, settings: Settings) -> None:
-        return
+        grant_reading(settings)
+
+
+def write_configuration(settings: Settings) -> Path:
+    """The files that Kafka reads as it starts; returns that of its properties."""
+    folder = make_private_folder(settings.home / "kafka")
+    configuration = folder / "server.properties"
+    write_private(configuration, properties(server_properties(settings)))
+    write_jvm_files(folder, {"KafkaServer": _users(settings)})
+    return configuration
+
+
+def _users(settings: Settings) -> str:
+    """As whom the node signs in to itself, and the password of each user."""
+    known = {f"user_{user}": settings.password(user) for user in KafkaUser}
+    own = {"username": KafkaUser.ADMIN, "password": settings.password(KafkaUser.ADMIN)}
+    return login_module(PLAIN_LOGIN, {**own, **known})
+
+
+def grant_reading(settings: Settings, topic: str = CHANGE_TOPIC) -> None:
+    """Let the reader read the topic, which need not be there yet; granted again, nothing changes.
+
+    Raises ServiceError.
+    """
+    admin = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0}, logger=None)
+    try:
+        for granted in admin.create_acls(_rights(topic)).values():
+            granted.result(RIGHTS_SECONDS_MAX)
+    except (KafkaException, TimeoutError) as error:
+        raise ServiceError(
+            f"Kafka at {settings.kafka_bootstrap} does not let {KafkaUser.READER} read "
+            f"{topic}: {error}"
+        ) from error
+
+
+def _rights(topic: str) -> list[AclBinding]:
+    records = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
+    groups = [(ResourceType.GROUP, *group) for group in READER_GROUPS.items()]
+    allowed = (f"User:{KafkaUser.READER}", "*", AclOperation.READ, AclPermissionType.ALLOW)
+    return [AclBinding(*of, *allowed) for of in (records, *groups)]
 
 
 def server_properties(settings: Settings) -> dict[str, object]:
     """The broker's configuration: one node, so one replica of everything."""
     broker = f"{settings.kafka_host}:{settings.kafka_port}"
     controller = f"{settings.kafka_host}:{settings.kafka_controller_port}"
+    protocol, mechanism = PROTOCOL["security.protocol"], PROTOCOL["sasl.mechanism"]
     return {
         "process.roles": "broker,controller",
         "node.id": 1,
         "controller.quorum.voters": f"1@{controller}",
-        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
-        "advertised.listeners": f"PLAINTEXT://{broker}",
+        "listeners": f"BROKER://{broker},CONTROLLER://{controller}",
+        "advertised.listeners": f"BROKER://{broker}",
+        "inter.broker.listener.name": "BROKER",
         "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": f"BROKER:{protocol},CONTROLLER:{protocol}",
+        "sasl.enabled.mechanisms": mechanism,
+        "sasl.mechanism.inter.broker.protocol": mechanism,
+        "sasl.mechanism.controller.protocol": mechanism,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:{KafkaUser.ADMIN}",
         "log.dirs": _data_folder(settings),
         "auto.create.topics.enable": "false",
         "default.replication.factor": 1,

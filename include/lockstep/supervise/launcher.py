@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import psutil
 
-from lockstep.contracts import HISTORY, PUBLISHER, Role, StreamMode
+from lockstep.contracts import HISTORY, PUBLISHER, KafkaUser, Role, StreamMode
 from lockstep.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
 from lockstep.settings import PASSWORD_FIELDS, PROJECT_DIR, Settings
 from lockstep.stack import process
@@ -41,8 +41,13 @@ TERM_SECONDS_MAX = 10.0
 """For a driver that does not let a mode go: it did not listen until here."""
 POLL_SECONDS = 0.1
 LOG_LINES_IN_ERROR = 20
-_PASSWORDS = {f"LOCKSTEP_{PASSWORD_FIELDS[role].upper()}" for role in (Role.BATCH_READER, Role.CDC)}
-"""What a driver signs in with: to look orders up, and to ask for the log's position."""
+_USERS = (Role.BATCH_READER, Role.CDC, KafkaUser.READER)
+_PASSWORDS = {
+    "LOCKSTEP_CONNECT_PASSWORD",
+    *(f"LOCKSTEP_{PASSWORD_FIELDS[user].upper()}" for user in _USERS),
+}
+"""What a driver signs in with: to look orders up, to ask for the log's position, to read the change
+topic, and to tell the connector to mark no other slot."""
 
 
 @dataclass(frozen=True)
