@@ -46,6 +46,7 @@ ALLOWED = {
     "observe": FOUNDATION | {"sinks", "sources", "supervise"},
     "streams": FOUNDATION
     | {"cdc", "enrich", "jars", "observe", "sinks", "sources", "spark", "stack", "supervise"},
+    "maintain": FOUNDATION | {"sinks", "stack", "supervise"},
     "publish": FOUNDATION | {"ledger", "sinks", "sources", "supervise"},
     "soak": FOUNDATION | {"cdc", "observe", "shop", "sources", "stack", "streams", "supervise"},
     "bench": FOUNDATION
@@ -56,14 +57,14 @@ ALLOWED = {
     "demo": FOUNDATION | {"airflow_ops", "ledger", "shop", "sources", "stack", "supervise"},
     "cli": FOUNDATION
     | {
-        *("batch", "bench", "demo", "jars", "ledger", "observe", "parity", "parity_pages"),
-        *("publish", "quality", "repair", "shop", "soak", "sources", "stack", "streams"),
-        "supervise",
+        *("batch", "bench", "demo", "jars", "ledger", "maintain", "observe", "parity"),
+        *("parity_pages", "publish", "quality", "repair", "shop", "soak", "sources", "stack"),
+        *("streams", "supervise"),
     },
     "airflow_ops": FOUNDATION
     | {
-        *("jars", "ledger", "parity", "publish", "quality", "repair", "spark", "stack"),
-        "supervise",
+        *("jars", "ledger", "maintain", "parity", "publish", "quality", "repair", "spark"),
+        *("stack", "supervise"),
     },
     "airflow_ui": FOUNDATION | {"ledger", "parity_pages", "quality"},
     "dags": FOUNDATION | {"airflow_ops"},

@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     """Older versions of the streams' tables cannot be travelled to: two a second are written."""
     cutover_hours: int = Field(default=24, ge=1)
     """Hours up to now without a gap that a stream is verified for before it may feed consumers."""
+    airflow_kept_days: int = Field(default=30, ge=2)
+    """Older task logs and runs of Airflow go: as long as it is known which run wrote a window. At
+    least two, for a repair waits a day for its approval."""
     min_free_bytes: int = Field(default=200 * 1024**2, ge=0)
     """Free room below which a run refuses to start writing to a local lakehouse."""
     wal_keep_bytes: int = Field(default=4 * 1024**3, gt=0)

@@ -12,6 +12,7 @@ from lockstep.cli import (
     bench,
     capture,
     demo,
+    maintain,
     orders,
     parity,
     publish,
@@ -41,6 +42,7 @@ app.add_typer(publish.app, name="publish", help="The table that consumers read, 
 app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
 app.add_typer(soak.app, name="soak", help="The long checks: crashes, seeds, an hour.")
 app.add_typer(bench.app, name="bench", help="Benchmarks, beside a peer if there is one.")
+maintain.register(app)
 sql.register(app)
 airflow.register(app)
 demo.register(app)

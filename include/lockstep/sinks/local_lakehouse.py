@@ -28,17 +28,17 @@ def sole_writer(settings: Settings, table: str, patience_seconds: float = 0.0) -
     settings.min_free_bytes left.
     """
     require_writable(settings)
-    folder = _local_folder(settings.table_uri(table))
+    folder = local_folder(settings.table_uri(table))
     if folder is None:
         yield
         return
-    with _writer_lock(folder, patience_seconds):
+    with writer_lock(folder, patience_seconds):
         yield
 
 
 def require_writable(settings: Settings) -> None:
     """Raise LakehouseError when a local lakehouse refuses a file or lacks room for a run."""
-    folder = _local_folder(settings.lakehouse_uri)
+    folder = local_folder(settings.lakehouse_uri)
     if folder is None:
         return
     try:
@@ -59,7 +59,11 @@ def require_writable(settings: Settings) -> None:
         )
 
 
-def _writer_lock(folder: Path, patience_seconds: float) -> FileLock:
+def writer_lock(folder: Path, patience_seconds: float) -> FileLock:
+    """The writer's lock of a table's folder alone, for work that makes room instead of taking it.
+
+    Raises WriterBusyError and LakehouseError, as sole_writer does.
+    """
     # Beside the table, not in it: a new, still empty table folder is no Delta table.
     path = folder.with_name(f".{folder.name}.writer.lock")
     try:
@@ -79,5 +83,6 @@ def _writer_lock(folder: Path, patience_seconds: float) -> FileLock:
         ) from error
 
 
-def _local_folder(uri: str) -> Path | None:
+def local_folder(uri: str) -> Path | None:
+    """The folder of a lakehouse or a table; None on an object store."""
     return None if "://" in uri else Path(uri)

@@ -1,14 +1,16 @@
-"""Files of the home: private ones, and logs bounded at each start. Nothing here knows a service."""
+"""Files of the home: private ones, and logs that stay bounded. Nothing here knows a service."""
 
 import os
 import secrets
+import shutil
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOG_BYTES_MAX = 20 * 1024**2
-"""Above this a log is put aside at the next start; one old generation is kept."""
+"""Above this a log is put aside at the next start, or cut by maintenance; one old generation is
+kept."""
 
 
 def make_private_folder(folder: Path) -> Path:
@@ -50,8 +52,12 @@ def _private_partial(path: Path, text: str, *, durable: bool = True) -> Iterator
         partial.unlink(missing_ok=True)
 
 
+def logs_folder(home: Path) -> Path:
+    return home / "logs"
+
+
 def log_path(home: Path, service: str) -> Path:
-    return home / "logs" / f"{service}.log"
+    return logs_folder(home) / f"{service}.log"
 
 
 def bounded_log(home: Path, service: str) -> Path:
@@ -62,6 +68,36 @@ def bounded_log(home: Path, service: str) -> Path:
         path.replace(path.with_suffix(".log.1"))
     path.touch(mode=0o600)
     return path
+
+
+def cut_log(path: Path, *, is_dry_run: bool = False) -> int:
+    """Cut a log that has grown too large while its service writes on; returns the bytes freed.
+
+    Its end, LOG_BYTES_MAX of it, replaces the old generation `.1`, and the log itself is emptied:
+    what writes it appends (O_APPEND), and so goes on at its new beginning. Lines that are written
+    in the moment between are lost. A dry run changes nothing and returns the same.
+    """
+    old = path.with_suffix(".log.1")
+    size = path.stat().st_size
+    if size <= LOG_BYTES_MAX:
+        return 0
+    freed = size - LOG_BYTES_MAX + (old.stat().st_size if old.exists() else 0)
+    if not is_dry_run:
+        _copy_end(path, old)
+        os.truncate(path, 0)
+    return freed
+
+
+def _copy_end(path: Path, target: Path) -> None:
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with path.open("rb") as log, os.fdopen(descriptor, "wb") as copy:
+            log.seek(-LOG_BYTES_MAX, os.SEEK_END)
+            shutil.copyfileobj(log, copy)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def last_lines(path: Path, count: int) -> list[str]:

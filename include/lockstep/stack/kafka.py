@@ -161,6 +161,11 @@ def _data_folder(settings: Settings) -> Path:
     return settings.home / "kafka" / "data"
 
 
+def topic_folder(settings: Settings, topic: str) -> Path:
+    """Where the records of a topic's only partition are."""
+    return _data_folder(settings) / f"{topic}-0"
+
+
 def _new_cluster_id() -> str:
     """Like Kafka's own: one that begins with a hyphen would be taken for an option."""
     while True:

@@ -1,0 +1,124 @@
+"""The lakehouse's tables: dead files go, small files are joined, logs are shortened.
+
+Each table is written under the right of its one writer, and left alone while another has it: most
+have a writer's lock; a stream's table has its mode's lease, and a stream that runs, or is to run,
+removes dead files itself. No row is changed, and every version that a table keeps stays readable.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from rich.filesize import decimal
+
+from lockstep.contracts import (
+    DIMENSION_CHANGES,
+    HISTORY,
+    LAKEHOUSE_TABLES,
+    ORDERS_ENRICHED_BATCH,
+    StreamMode,
+    change_log_table,
+    sql_name,
+)
+from lockstep.errors import LakehouseError, LockstepError, StreamBusyError, WriterBusyError
+from lockstep.maintain.outcome import Outcome, State
+from lockstep.maintain.sizes import in_words, size_of
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import tidy, told
+from lockstep.sinks.dead_files import dead_files, remove_dead_files
+from lockstep.sinks.local_lakehouse import local_folder, require_writable, writer_lock
+from lockstep.supervise import lease
+from lockstep.supervise.desired import is_wished
+
+PATIENCE_SECONDS = 10.0
+"""For another writer's commit; an hourly run holds its table longer, and comes again in an hour."""
+MILLION = 1_000_000
+_MODES = {
+    **{change_log_table(mode): (str(mode),) for mode in StreamMode},
+    DIMENSION_CHANGES: (HISTORY, str(StreamMode.TEMPORAL)),
+}
+"""Tables that a stream writes: the leases under which it does."""
+
+
+def maintain_tables(settings: Settings, *, is_dry_run: bool) -> Iterator[Outcome]:
+    """Maintain each table that there is. A table that fails is an outcome, never an exception."""
+    if local_folder(settings.lakehouse_uri) is None:
+        note = "no writer's lock on an object store: vacuum its tables while none is written"
+        yield Outcome("tables", settings.lakehouse_uri, State.SKIPPED, note=note)
+        return
+    for table in LAKEHOUSE_TABLES:
+        folder = Path(settings.table_uri(table))
+        if DeltaTable.is_deltatable(str(folder)):
+            yield _maintain(settings, table, folder, is_dry_run)
+
+
+def _maintain(settings: Settings, table: str, folder: Path, is_dry_run: bool) -> Outcome:
+    work = _of_a_stream if table in _MODES else _of_a_writer
+    before = size_of(folder)
+    try:
+        state, freed, note = work(settings, table, folder, is_dry_run)
+    except (WriterBusyError, StreamBusyError) as error:
+        state, freed, note = State.SKIPPED, 0, str(error)
+    except (LockstepError, DeltaError, OSError) as error:
+        state, freed, note = State.FAILED, 0, str(error)
+    return Outcome(sql_name(table), str(folder), state, before, freed, note)
+
+
+_Done = tuple[State, int, str]
+"""State, bytes freed, note."""
+
+
+def _of_a_writer(settings: Settings, table: str, folder: Path, is_dry_run: bool) -> _Done:
+    if is_dry_run:
+        dead = dead_files(folder)
+        return State.DONE, dead.bytes, in_words(dead)
+    with writer_lock(folder, PATIENCE_SECONDS):
+        # Dead files first: it makes room, and what the compaction replaces is kept for a while.
+        dead = remove_dead_files(folder)
+        if table != ORDERS_ENRICHED_BATCH:  # a run writes large files, and Spark shortens its log
+            _join_small_files(settings, folder)
+    return State.DONE, dead.bytes, in_words(dead)
+
+
+def _join_small_files(settings: Settings, folder: Path) -> None:
+    try:
+        require_writable(settings)
+    except LakehouseError:
+        return  # no room for it now; the next day may have some
+    with told(str(folder)):
+        tidy(DeltaTable(folder), vacuum_hours=None)
+
+
+def _of_a_stream(settings: Settings, table: str, folder: Path, is_dry_run: bool) -> _Done:
+    dead = dead_files(folder)
+    growth = _growth(folder)
+    if owner := _owner(settings, _MODES[table]):
+        return State.OWNER, 0, f"{growth}; {owner} removes {in_words(dead)} itself"
+    if dead.count and not is_dry_run:
+        with ExitStack() as held:
+            for mode in _MODES[table]:
+                held.enter_context(lease.acquire(settings, mode))
+            dead = remove_dead_files(folder)
+    return State.KEPT, dead.bytes, f"{growth}; {in_words(dead)}"
+
+
+def _owner(settings: Settings, modes: tuple[str, ...]) -> str | None:
+    """Who is to do the work: a driver that runs, or one that its supervision is about to start."""
+    for mode in modes:
+        if (pid := lease.holder(settings, mode)) is not None:
+            return f"{mode} (pid {pid})"
+        if mode != HISTORY and is_wished(settings, mode):
+            return f"{mode}, which is to run,"
+    return None
+
+
+def _growth(folder: Path) -> str:
+    """Rows of the newest version, and what a million of them takes in its files."""
+    with told(str(folder)):
+        table = DeltaTable(folder)
+        rows = table.count()
+        live = sum(table.get_add_actions(flatten=True).column("size_bytes").to_pylist())
+    each = f", {decimal(round(live / rows * MILLION))} a million" if rows else ""
+    return f"{rows:,} rows{each}"
