@@ -101,6 +101,11 @@ DAGS = {
         reports_failure=["switch"],
     ),
     contracts.PUBLISH_DAG_ID: supervised("publish"),
+    contracts.MAINTENANCE_DAG_ID: expected(
+        "maintenance",
+        {"maintain": None},
+        timetable="airflow.timetables.trigger.CronTriggerTimetable",
+    ),
     **{contracts.stream_dag_id(mode): supervised("stream") for mode in StreamMode},
 }
 
