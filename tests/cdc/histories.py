@@ -26,6 +26,21 @@ def placed(records: list[Record], start: int = 0) -> list[Record]:
     ]
 
 
+def interleaved(rng: random.Random) -> list[Record]:
+    """A random history at offsets: within a few transactions records come in any order."""
+    found: list[Record] = []
+    left = list(range(1, TRANSACTIONS + 1))
+    while left:
+        together = [left.pop(0) for _ in range(min(len(left), rng.randint(1, 5)))]
+        sizes = {tx: rng.randint(1, 5) for tx in together}
+        records = [change(tx, n + 1) for tx in together for n in range(sizes[tx])]
+        rng.shuffle(records)
+        at = rng.randint(0, len(records))  # the ENDs come in commit order, which is all of theirs
+        ends = [end(tx, tx * 10, orders=sizes[tx]) for tx in together]
+        found += [*records[:at], *ends, *records[at:]]
+    return placed(found)
+
+
 def delivered(rng: random.Random) -> list[Record]:
     """A random history at offsets: changes out of place, ENDs too early, stretches that go back."""
     history: list[Record] = []

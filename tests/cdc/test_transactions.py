@@ -9,7 +9,7 @@ from lockstep.cdc.transactions import TRUNCATE, Transaction, TransactionTracker
 from lockstep.contracts import CLIENTS, ORDERS, OUTBOX
 from lockstep.errors import SnapshotRepeatedError
 
-from tests.cdc.histories import COMMITS, change, delivered, end, placed
+from tests.cdc.histories import COMMITS, change, delivered, end, interleaved, placed
 
 WANTED = frozenset({ORDERS, CLIENTS})
 
@@ -268,3 +268,27 @@ def test_any_replay_and_disorder_gives_each_transaction_once_and_in_order(seed: 
     for transaction in released:
         orders = [c.total_order for c in transaction.changes]
         assert orders == list(range(1, len(orders) + 1)), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_crash_between_two_commits_of_what_was_released_together_loses_nothing(
+    seed: int,
+) -> None:
+    """First records lie in any order; each transaction is a commit, after which a crash may come.
+
+    What a table holds is the frontier and the offset of its last commit, and nothing else.
+    """
+    rng = random.Random(seed)
+    topic = interleaved(rng)
+    follower, written, crashes = tracker(), [], 0
+    while follower.next_offset < len(topic):
+        until = follower.next_offset + rng.randint(1, 12)
+        released = follower.feed(topic[follower.next_offset : until])
+        for one, resume_offset in zip(released, follower.resume_offsets(released), strict=True):
+            written.append(one.commit_lsn)
+            if one is not released[-1] and rng.random() < 0.3:
+                crashes += 1
+                follower = tracker(frontier=one.commit_lsn, next_offset=resume_offset)
+                break
+    assert crashes, f"seed {seed}"
+    assert written == COMMITS, f"seed {seed}"

@@ -60,7 +60,11 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         ]
         read = [(record.offset, record) for record in records]
         monkeypatch.setattr(temporal.change_topic, "end_offset", lambda _: read[-1][0] + 1)
-        monkeypatch.setattr(temporal.change_topic, "read_again", lambda *_: [read])
+        monkeypatch.setattr(
+            temporal.change_topic,
+            "read_again",
+            lambda _, first, end: [[one for one in read if first <= one[0] < end]],
+        )
 
     monkeypatch.setattr(given_up, "decode", lambda value, *_: value)
     return tell
@@ -89,3 +93,26 @@ def test_catching_up_ends_at_the_streams_own_frontier(tmp_path, topic) -> None:
     loaded.learn([transaction(40, 2)], 41)
     kept = loaded.cached.relation(CLIENTS, [2])
     assert kept.filter(pc.field("id") == 2)["valid_from"].to_pylist() == [20, 40]
+
+
+def test_a_crash_while_it_catches_up_loses_no_transaction_that_was_read_with_the_written(
+    tmp_path, topic, monkeypatch
+) -> None:
+    settings = Settings(home=tmp_path)
+    History(settings, history_log(settings), None).learn([transaction(10, 1)], 11)
+    topic((20, 2), (30, 3))
+    log = history_log(settings)
+    append = log.append
+
+    def append_the_first(*given: object) -> None:
+        append(*given)
+        raise InterruptedError("the process ends here")
+
+    monkeypatch.setattr(log, "append", append_the_first)
+    with pytest.raises(InterruptedError):
+        History(settings, log, 30).catch_up(30, frozenset())
+    assert stored_history(settings).frontier == 20
+    History(settings, history_log(settings), 30).catch_up(30, frozenset())
+    assert stored_history(settings).frontier == 30
+    loaded = History(settings, None, 30)
+    assert loaded.cached.relation(CLIENTS, [1, 2, 3])["id"].to_pylist() == [1, 2, 3]

@@ -257,7 +257,9 @@ def test_rows_that_a_large_transaction_changes_again_have_their_last_state(
             if one.changes is None:
                 history.learn(together, 0)
                 together = []
-                history.learn_large(large.LargeTransaction(settings, one, passing(), lambda: None))
+                history.learn_large(
+                    large.LargeTransaction(settings, one, passing(), lambda: None), 0
+                )
             else:
                 together.append(one)
         history.learn(together, 0)

@@ -14,14 +14,16 @@ from lockstep.contracts import OUTBOX, QUARANTINED_RECORDS, StreamMode
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
-from lockstep.streams import published
+from lockstep.streams import faults, published
 from lockstep.streams import runner as running
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Runner
 from lockstep.streams.sink import ChangeLogSink, open_change_log
 
+from tests.cdc.histories import placed
 from tests.streams.debezium import SNAPSHOT, order
 from tests.streams.topics import (
+    EMPTY_SNAPSHOT,
     RowChange,
     change_log,
     follow,
@@ -29,6 +31,7 @@ from tests.streams.topics import (
     runner_of,
     serve,
     topic_of,
+    transaction,
 )
 
 SECONDS_MAX = 10
@@ -87,6 +90,16 @@ def crash_at_commit(monkeypatch: pytest.MonkeyPatch, one: Runner, number: int) -
         monkeypatch.setattr(one._sink, name, until_crash(getattr(one._sink, name)))
 
 
+def die_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    """The stream ends at this fault point, as its process would."""
+
+    def reach(reached: str) -> None:
+        if reached == point:
+            raise CrashError
+
+    monkeypatch.setattr(faults, "reach", reach)
+
+
 def created(order_id: int) -> RowChange:
     pizzas = [PricedPizza(None, None)]
     return OUTBOX, "c", PublishedOrder("c", order_id, NOON, "Anna", "T1", pizzas)
@@ -112,6 +125,28 @@ def test_what_a_crash_between_two_commits_left_is_written_once_by_the_next_runne
         follow(one, topic)
     assert change_log(home, StreamMode.OUTBOX) == first_written
     follow(runner_of(None, home, StreamMode.OUTBOX), topic)
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("held_max", [1_000, 1])
+def test_a_crash_loses_no_later_transaction_whose_records_came_before_those_of_the_written(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, held_max: int
+) -> None:
+    """Both are released by one record, each is a commit; held_max: both are large, or none is."""
+    monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held_max)
+    monkeypatch.setattr(running, "RELEASED_TOGETHER_MAX", 0)
+    first, last_of_first, first_end = transaction(1, [created(1), created(2)], start=0)
+    *later, later_end = transaction(2, [created(3), created(4)], start=0)
+    records = [*EMPTY_SNAPSHOT, *later, first, first_end, later_end, last_of_first]
+    topic = placed(records)
+    serve(monkeypatch, topic)
+    with monkeypatch.context() as killed:
+        die_at(killed, "after_change_log")
+        with pytest.raises(CrashError):
+            follow(runner_of(None, home, StreamMode.OUTBOX), topic)
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2]
+    again = runner_of(None, home, StreamMode.OUTBOX)
+    follow(again, topic[again.tracker.next_offset :])
     assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3, 4]
 
 

@@ -14,7 +14,7 @@ import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lockstep.cdc.cuts import XID_SPAN
@@ -201,6 +201,19 @@ class TransactionTracker:
             firsts.append(self._snapshot.first_offset)
         firsts.extend(end.offset for end in self._ends.values())
         return min(firsts, default=self.next_offset)
+
+    def resume_offsets(self, released: Sequence[Transaction]) -> list[int]:
+        """Of each transaction, where reading goes on once it is written and those after it are not.
+
+        released: all that the last `feed` gave. An offset counts what is still held, and the later
+        ones of these, whose first records may lie before those of an earlier one.
+        """
+        offsets: list[int] = []
+        needed = self.resume_offset
+        for transaction in reversed(released):
+            offsets.append(needed)
+            needed = min(needed, transaction.offsets.first)
+        return offsets[::-1]
 
     @property
     def held_changes(self) -> int:

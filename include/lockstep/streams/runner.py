@@ -243,46 +243,42 @@ class Runner:
     def _write(self, released: Sequence[Transaction], seen_us: int) -> None:
         """Step 4, in one commit for what fits into memory, and one for each that does not."""
         together: list[Transaction] = []
-        held = 0
-        for transaction in released:
+        held = resume_offset = 0
+        for transaction, resume_after in zip(
+            released, self.tracker.resume_offsets(released), strict=True
+        ):
             if transaction.changes is None:
-                self._commit(together, seen_us)
-                self._commit_large(transaction, seen_us)
+                self._commit(together, resume_offset, seen_us)
+                self._commit_large(transaction, resume_after, seen_us)
                 together, held = [], 0
                 continue
             together.append(transaction)
+            resume_offset = resume_after
             held += len(transaction.changes)
             if held > RELEASED_TOGETHER_MAX:
-                self._commit(together, seen_us)
+                self._commit(together, resume_offset, seen_us)
                 together, held = [], 0
-        self._commit(together, seen_us)
+        self._commit(together, resume_offset, seen_us)
 
-    def _commit(self, transactions: Sequence[Transaction], seen_us: int) -> None:
+    def _commit(
+        self, transactions: Sequence[Transaction], resume_offset: int, seen_us: int
+    ) -> None:
+        """resume_offset: where reading goes on once the last of the transactions is written."""
         if not transactions:
             return
         quiet = not any(transaction.changes for transaction in transactions)
         if quiet and time.monotonic() - self._committed_at < QUIET_COMMIT_SECONDS:
             return
-        rows = self._sink.write(
-            transactions, transactions[-1].commit_lsn, self._resume_after(transactions[-1]), seen_us
-        )
+        rows = self._sink.write(transactions, transactions[-1].commit_lsn, resume_offset, seen_us)
         self._committed_at = time.monotonic()
         self.progress.rows_total += rows.num_rows
         if rows.num_rows:
             self.latency.add(rows, datetime.now(UTC))
 
-    def _commit_large(self, transaction: Transaction, seen_us: int) -> None:
+    def _commit_large(self, transaction: Transaction, resume_offset: int, seen_us: int) -> None:
         large = LargeTransaction(self._settings, transaction, self._given_up, self._note_slice)
-        self.progress.rows_total += self._sink.write_large(
-            large, self._resume_after(transaction), seen_us
-        )
+        self.progress.rows_total += self._sink.write_large(large, resume_offset, seen_us)
         self._committed_at = time.monotonic()
-
-    def _resume_after(self, transaction: Transaction) -> int:
-        """Where reading must go on once this transaction is written, and later ones are not."""
-        if transaction.commit_lsn == self.tracker.frontier:
-            return self.tracker.resume_offset
-        return min(self.tracker.resume_offset, transaction.offsets.first)
 
 
 class _Decoded(Iterable[Record]):

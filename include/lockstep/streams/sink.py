@@ -86,7 +86,9 @@ class Enrichment(ABC):
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:  # noqa: B027
         """Take in, durably, what else the transactions say, before their orders are enriched."""
 
-    def learn_large(self, large: LargeTransaction) -> None:  # noqa: B027
+    def learn_large(  # noqa: B027
+        self, large: LargeTransaction, resume_offset: int
+    ) -> None:
         """The same of a transaction that does not fit into memory."""
 
     def maintain(self) -> None:  # noqa: B027
@@ -150,7 +152,7 @@ class ChangeLogSink(Sink):
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
         reach(Point.BEFORE_DIMENSIONS)
-        self._enrichment.learn_large(large)
+        self._enrichment.learn_large(large, resume_offset)
         reach(Point.AFTER_DIMENSIONS)
         slices = large.order_changes(self._enrichment.orders_told_by, lambda: self._living([]))
         written = 0

@@ -117,7 +117,7 @@ class History:
             self._log.append(history_rows(new), self._settled, resume_offset)
             self._written_at = time.monotonic()
 
-    def learn_large(self, large: LargeTransaction) -> None:
+    def learn_large(self, large: LargeTransaction, resume_offset: int) -> None:
         """The same, slice by slice: rows first, the frontier with the next transaction.
 
         Each row once: two versions of it by one transaction could not be told apart later.
@@ -134,8 +134,7 @@ class History:
                 reach(Point.AFTER_DIMENSIONS_SLICE)
         self._settled = large.transaction.commit_lsn
         if is_written:
-            transaction = large.transaction
-            self._log.append(history_rows([]), transaction.commit_lsn, transaction.offsets.first)
+            self._log.append(history_rows([]), large.transaction.commit_lsn, resume_offset)
 
     def _living(
         self, transaction: Transaction, learned: Sequence[Version], dimension: str
@@ -190,14 +189,16 @@ class History:
             decoded = (
                 given_up.decoded(value, offset, DIMENSION_TABLES) for offset, value in records
             )
-            for transaction in tracker.feed(decoded):
+            released = tracker.feed(decoded)
+            resume_offsets = tracker.resume_offsets(released)
+            for transaction, resume_offset in zip(released, resume_offsets, strict=True):
                 if transaction.commit_lsn > frontier:
                     return  # the stream's own: to learn it forgets what orders before it need
                 if transaction.changes is None:
                     large = LargeTransaction(self._settings, transaction, given_up, _nothing)
-                    self.learn_large(large)
+                    self.learn_large(large, resume_offset)
                 else:
-                    self.learn([transaction], tracker.resume_offset)
+                    self.learn([transaction], resume_offset)
             if tracker.frontier is not None and tracker.frontier >= frontier:
                 return
         raise StreamError(
@@ -262,8 +263,8 @@ class TemporalEnrichment(Enrichment):
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:
         self._history.learn(transactions, resume_offset)
 
-    def learn_large(self, large: LargeTransaction) -> None:
-        self._history.learn_large(large)
+    def learn_large(self, large: LargeTransaction, resume_offset: int) -> None:
+        self._history.learn_large(large, resume_offset)
         # Not later: while delta-rs takes the rows of a commit it cannot be asked anything.
         self._history.wait_until_stored(large.progressed)
 
@@ -375,7 +376,7 @@ class HistorySink(Sink):
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
         reach(Point.BEFORE_DIMENSIONS)
-        self._history.learn_large(large)
+        self._history.learn_large(large, resume_offset)
         self._log.append(history_rows([]), large.transaction.commit_lsn, resume_offset)
         reach(Point.AFTER_DIMENSIONS)
         return 0
