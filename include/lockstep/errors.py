@@ -211,18 +211,47 @@ class SlotRecreatedError(CaptureLostError):
         self.slot, self.confirmed_lsn = slot, confirmed_lsn
 
 
+class CaptureUnwatchedError(StreamError):
+    """For too long nothing could say whether slot and topic are still the stream's own."""
+
+    def __init__(self, mode: str, seconds: float, why: str) -> None:
+        super().__init__(
+            f"the stream {mode} does not go on: for {seconds:.0f} s nothing has looked whether "
+            f"slot and topic are still its own ({why}). Nothing is lost; start it again, and "
+            "report what its log says of the capture watch"
+        )
+        self.mode, self.seconds = mode, seconds
+
+
+class TopicUnknownError(StreamError):
+    """Kafka does not know the change topic, and has not said so for long enough to be believed."""
+
+    def __init__(self, topic: str, address: str, seconds: float) -> None:
+        super().__init__(
+            f"Kafka at {address} does not know the topic {topic}. That does not prove that it was "
+            "deleted: a broker that has just started may not know its topics yet. Start the stream "
+            f"again: a start asks for {seconds:.0f} s before it says that the topic is gone"
+        )
+        self.topic = topic
+
+
 class TopicRecreatedError(CaptureLostError):
     """The change topic is gone, or is not the one that the stream read."""
 
     def __init__(self, mode: str, topic: str, expected_id: str, found_id: str | None) -> None:
-        found = f"there is one with the id {found_id}" if found_id else "there is none"
+        found = (
+            f"there is one with the id {found_id}"
+            if found_id
+            else "there is none, neither by its name nor in the list of all topics"
+        )
         super().__init__(
             f"the stream {mode} has read the topic {topic} with the id {expected_id}; now {found}. "
+            "See that LOCKSTEP_KAFKA_HOST and _PORT name the same Kafka as before. "
             + (
                 f"After `lockstep capture reset`, `lockstep stream rebuild {rebuilt_with(mode)}` "
                 f"makes its table anew; if nobody did that, {_BEGIN_ANEW}"
                 if found_id
-                else _BEGIN_ANEW
+                else f"If they do, {_BEGIN_ANEW}"
             )
         )
         self.mode, self.expected_id, self.found_id = mode, expected_id, found_id

@@ -36,14 +36,16 @@ class Services:
     """What the next look finds: a Capture, or the error that it raises."""
 
     def __init__(self) -> None:
-        self.say: Capture | Exception = WHOLE
+        self.say: Capture | BaseException = WHOLE
+        self.looks = 0
         self.incomplete: Exception | None = None
 
     def change(self, topic_id: str = "first", **facts: object) -> None:
         self.say = replace(WHOLE, topic_id=topic_id, facts=WHOLE.facts._replace(**facts))
 
-    def capture(self, _settings: Settings) -> Capture:
-        if isinstance(self.say, Exception):
+    def capture(self, _settings: Settings, *, may_wait: bool = True) -> Capture:
+        self.looks += 1
+        if isinstance(self.say, BaseException):
             raise self.say
         return self.say
 

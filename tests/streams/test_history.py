@@ -110,9 +110,9 @@ def test_a_crash_while_it_catches_up_loses_no_transaction_that_was_read_with_the
 
     monkeypatch.setattr(log, "append", append_the_first)
     with pytest.raises(InterruptedError):
-        History(settings, log, 30).catch_up(30, frozenset())
+        History(settings, log, 30).catch_up(30, passing())
     assert stored_history(settings).frontier == 20
-    History(settings, history_log(settings), 30).catch_up(30, frozenset())
+    History(settings, history_log(settings), 30).catch_up(30, passing())
     assert stored_history(settings).frontier == 30
     loaded = History(settings, None, 30)
     assert loaded.cached.relation(CLIENTS, [1, 2, 3])["id"].to_pylist() == [1, 2, 3]

@@ -16,11 +16,12 @@ from lockstep.errors import (
     StreamError,
     TopicIncompleteError,
     TopicRecreatedError,
+    TopicUnknownError,
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of
 from lockstep.sources.delta import open_table
-from lockstep.streams import modes
+from lockstep.streams import identity, modes
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.dimensions import history_log, history_rows
 from lockstep.streams.identity import (
@@ -32,7 +33,7 @@ from lockstep.streams.identity import (
 from lockstep.streams.sink import open_change_log
 from lockstep.supervise.restart_policy import helps
 
-from tests.streams.conftest import MODE, Services, write_orders
+from tests.streams.conftest import MODE, WHOLE, Services, write_orders
 
 CHANGES = [
     ({"has_slot": False}, SlotLostError),
@@ -184,3 +185,64 @@ def test_a_first_start_wants_capture_whole(home: Settings, services: Services) -
     with pytest.raises(StreamError, match="lockstep up"):
         claim(home, MODE)
     assert not identity_path(home, MODE).exists()
+
+
+class Broker:
+    """Knows the topic from one of its answers on; the clock moves by a second with each of them."""
+
+    def __init__(self, answers: list[str | Exception | None], clock: list[float]) -> None:
+        self._answers, self._clock = answers, clock
+
+    def topic_id(self, _settings: Settings) -> str | None:
+        self._clock[0] += 1
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> Callable[..., None]:
+    """Makes Kafka give these answers, the last for ever; the database says that all is well."""
+
+    def answer(*answers: str | Exception | None) -> None:
+        one = Broker(list(answers), clock)
+        monkeypatch.setattr(identity.change_topic, "topic_id", one.topic_id)
+
+    monkeypatch.setattr(identity, "TOPIC_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(identity, "read_capture_facts", lambda _: WHOLE.facts)
+    return answer
+
+
+UNKNOWN_SECONDS = 20
+"""A broker that takes that long to know its topics is slow, and no evidence of anything."""
+
+
+def test_a_topic_that_is_unknown_for_a_while_is_waited_for(
+    home: Settings, broker: Callable[..., None]
+) -> None:
+    broker(*[None] * UNKNOWN_SECONDS, "first")
+    assert identity.read_capture(home).topic_id == "first"
+
+
+def test_a_topic_that_stays_unknown_is_gone(home: Settings, broker: Callable[..., None]) -> None:
+    broker(None)
+    assert identity.read_capture(home).topic_id is None
+
+
+def test_a_broker_that_falls_silent_while_it_is_asked_is_no_evidence(
+    home: Settings, broker: Callable[..., None]
+) -> None:
+    broker(*[None] * UNKNOWN_SECONDS, StreamError("no answer"))
+    with pytest.raises(StreamError, match="no answer"):
+        identity.read_capture(home)
+
+
+def test_who_may_not_wait_hears_that_nothing_is_proved(
+    home: Settings, broker: Callable[..., None]
+) -> None:
+    broker(None)
+    with pytest.raises(TopicUnknownError, match="does not prove") as raised:
+        identity.read_capture(home, may_wait=False)
+    assert "capture reset" not in str(raised.value)
+    assert helps("TopicUnknownError")

@@ -140,18 +140,21 @@ def _bounds(settings: Settings) -> tuple[int, int]:
 
 
 def topic_id(settings: Settings) -> str | None:
-    """The id that Kafka gave the topic when it was created; None when there is no such topic.
+    """The id that Kafka gave the topic when it was created; None when it says that there is none.
 
-    Raises StreamError when there is no answer.
+    It says so when it is asked for the topic, and when it is asked for all topics. Raises
+    StreamError when there is no answer, or two that differ. A broker that has just started may say
+    None of a topic that it has: only an answer that stays the same is believed (streams/identity).
     """
     admin = AdminClient({**client(settings, KafkaUser.READER), "log_level": 0})
-    asked = admin.describe_topics(
-        TopicCollection([CHANGE_TOPIC]), request_timeout=BROKER_SECONDS_MAX
-    )
     try:
+        asked = admin.describe_topics(
+            TopicCollection([CHANGE_TOPIC]), request_timeout=BROKER_SECONDS_MAX
+        )
         return str(asked[CHANGE_TOPIC].result(timeout=BROKER_SECONDS_MAX).topic_id)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            _require_unlisted(settings, admin)
             return None
         raise StreamError(
             f"Kafka at {settings.kafka_bootstrap} does not say which topic {CHANGE_TOPIC} is: "
@@ -161,6 +164,22 @@ def topic_id(settings: Settings) -> str | None:
         raise StreamError(
             f"Kafka at {settings.kafka_bootstrap} does not answer; see `lockstep status`"
         ) from error
+
+
+def _require_unlisted(settings: Settings, admin: AdminClient) -> None:
+    """Raise StreamError unless a cluster with a controller lists its topics without this one."""
+    with _answers(settings, "list its topics"):
+        listing = admin.list_topics(timeout=BROKER_SECONDS_MAX)
+    if not listing.brokers or listing.controller_id < 0:
+        raise StreamError(
+            f"Kafka at {settings.kafka_bootstrap} has no controller yet, so that what it says of "
+            "its topics is not believed; see `lockstep status`"
+        )
+    if CHANGE_TOPIC in listing.topics:
+        raise StreamError(
+            f"Kafka at {settings.kafka_bootstrap} lists the topic {CHANGE_TOPIC} and does not "
+            "describe it: it is being made or deleted; ask again"
+        )
 
 
 def consumer(settings: Settings) -> Consumer:
@@ -183,14 +202,22 @@ def _reading(settings: Settings) -> Iterator[Consumer]:
     """A consumer for the block; what Kafka refuses there is a StreamError."""
     reader = consumer(settings)
     try:
-        yield reader
-    except KafkaException as error:
-        raise StreamError(
-            f"Kafka at {settings.kafka_bootstrap} does not let {CHANGE_TOPIC} be read: "
-            f"{error.args[0].str()}; see `lockstep status`"
-        ) from error
+        with _answers(settings, f"let {CHANGE_TOPIC} be read"):
+            yield reader
     finally:
         reader.close()
+
+
+@contextmanager
+def _answers(settings: Settings, what: str) -> Iterator[None]:
+    """What Kafka refuses in the block is a StreamError: that it does not do `what`."""
+    try:
+        yield
+    except KafkaException as error:
+        raise StreamError(
+            f"Kafka at {settings.kafka_bootstrap} does not {what}: {error.args[0].str()}; see "
+            "`lockstep status`"
+        ) from error
 
 
 def is_end(message: object) -> bool:

@@ -3,7 +3,8 @@
 A stream's table is an answer over the changes of one database, decoded by one replication slot, in
 one change topic. HOME/streams/<mode>/identity.json remembers which, from before the table's first
 row on. A start compares, and the driver asks again every few seconds while it runs. A service that
-does not answer is no evidence: only what the database or Kafka says counts.
+does not answer is no evidence: only what the database or Kafka says counts. That the topic is gone
+Kafka must say for a while, for a broker that has just started may not know its topics.
 """
 
 import time
@@ -31,6 +32,7 @@ from lockstep.errors import (
     StreamError,
     TopicIncompleteError,
     TopicRecreatedError,
+    TopicUnknownError,
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
@@ -44,8 +46,9 @@ JOINED_WITH_HISTORY = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
 FIRST_RECORDS = 1000
 """Offsets among which the topic's first record is: where the connector writes in transactions of
 Kafka's, those of aborted ones hold none."""
-TOPIC_LOOKS = 3
-"""A broker that has just started may not know its topics for a moment."""
+TOPIC_GONE_SECONDS = 30.0
+"""So long Kafka must say, without a break, that there is no such topic. A broker knows its topics
+seconds after its start; one that lags behind its cluster is put out of it after 9 s."""
 TOPIC_PAUSE_SECONDS = 1.0
 
 
@@ -92,7 +95,7 @@ def checkpoint_location(settings: Settings, mode: str) -> Path:
 
 @dataclass(frozen=True)
 class Capture:
-    """What database and Kafka say at one moment; topic_id None when there is no topic."""
+    """What database and Kafka say at one moment; topic_id None when the topic is gone for sure."""
 
     facts: CaptureFacts
     topic_id: str | None
@@ -103,9 +106,13 @@ class Capture:
         return capture_id(self.facts.database_system, self.facts.database_name, self.topic_id)
 
 
-def read_capture(settings: Settings) -> Capture:
-    """Ask both, some 30 ms. Raises PostgresUnavailableError or StreamError without an answer."""
-    return Capture(read_capture_facts(settings), _topic_id(settings))
+def read_capture(settings: Settings, *, may_wait: bool = True) -> Capture:
+    """Ask both, some 30 ms; while Kafka does not know the topic, TOPIC_GONE_SECONDS.
+
+    Raises PostgresUnavailableError or StreamError without an answer, and TopicUnknownError where
+    it may not wait.
+    """
+    return Capture(read_capture_facts(settings), _topic_id(settings, may_wait=may_wait))
 
 
 def claim(settings: Settings, mode: str) -> StreamIdentity:
@@ -190,7 +197,7 @@ def read_remembered(settings: Settings, mode: str) -> StreamIdentity | None:
         return msgspec.json.decode(path.read_bytes(), type=StreamIdentity)
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StreamCheckpointMissingError(mode, f"{path} is damaged ({error})") from error
 
 
@@ -246,9 +253,13 @@ def _check_slot(facts: CaptureFacts) -> None:
         raise SlotRecreatedError(REPLICATION_SLOT, facts.confirmed_lsn)
 
 
-def _topic_id(settings: Settings) -> str | None:
-    for _ in range(TOPIC_LOOKS - 1):
-        if (found := change_topic.topic_id(settings)) is not None:
-            return found
+def _topic_id(settings: Settings, *, may_wait: bool) -> str | None:
+    """The topic's id; None once Kafka has said for TOPIC_GONE_SECONDS that there is no topic."""
+    began = time.monotonic()
+    while (found := change_topic.topic_id(settings)) is None:
+        if not may_wait:
+            raise TopicUnknownError(CHANGE_TOPIC, settings.kafka_bootstrap, TOPIC_GONE_SECONDS)
+        if time.monotonic() - began >= TOPIC_GONE_SECONDS:
+            return None
         time.sleep(TOPIC_PAUSE_SECONDS)
-    return change_topic.topic_id(settings)
+    return found
