@@ -11,7 +11,7 @@ from lockstep.observe import stream_metrics
 from lockstep.observe.stream_metrics import SCHEMA, StreamMetrics, append
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.supervise.desired import DesiredState, write_desired
+from lockstep.supervise.desired import DesiredState, desired_path, write_desired
 from lockstep.supervise.heartbeat import (
     DriverState,
     Heartbeat,
@@ -120,3 +120,21 @@ def test_files_are_few_and_rows_are_kept_for_thirty_days(
     kept = [row["measured_at"] for row in written(settings)]
     assert kept == times[-len(kept) :]
     assert timedelta(days=30) <= kept[-1] - kept[0] <= timedelta(days=34)
+
+
+def test_a_damaged_desired_state_costs_no_row_of_any_mode(settings: Settings) -> None:
+    write_desired(settings, StreamMode.OUTBOX, DesiredState.RUNNING, "a test", restarts=2)
+    write_desired(settings, StreamMode.TEMPORAL, DesiredState.RUNNING, "a test", restarts=3)
+    desired_path(settings, StreamMode.OUTBOX).write_text("{")
+    append(settings, [beat(StreamMode.OUTBOX), beat(StreamMode.TEMPORAL)])
+    assert [row["restarts"] for row in written(settings)] == [None, 3]
+
+
+def test_a_defect_in_measuring_ends_no_stream(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("no such column")
+
+    monkeypatch.setattr(stream_metrics, "append", fail)
+    assert not StreamMetrics(settings, period_seconds=0).write_when_due([beat()])

@@ -19,7 +19,7 @@ from lockstep.settings import Settings
 from lockstep.sinks import append_log
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.health import Health
-from lockstep.supervise.heartbeat import read_heartbeat
+from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
 from lockstep.supervise.observation import observe, observe_started
 from typer.testing import CliRunner
 
@@ -115,6 +115,52 @@ def test_what_ends_it_is_in_its_heartbeat(
     found = observe(settings, PUBLISHER)
     assert found.holder is None
     assert found.heartbeat.error.name == "LakehouseError"
+
+
+@pytest.fixture
+def beats(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], list[DriverState]]:
+    """Makes each of its beats while it runs end with an error; gives the states it tried."""
+    write = publisher.write_heartbeat
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(publisher, "BEAT_SECONDS", 0.001)
+
+    def fail(error: BaseException) -> list[DriverState]:
+        tried = []
+
+        def write_or_fail(settings: Settings, beat: Heartbeat) -> None:
+            tried.append(beat.state)
+            if beat.state is DriverState.RUNNING:
+                raise error
+            write(settings, beat)
+
+        monkeypatch.setattr(publisher, "write_heartbeat", write_or_fail)
+        return tried
+
+    return fail
+
+
+def test_a_heartbeat_that_ends_ends_the_publisher_by_name(
+    settings: Settings, shop: Shop, beats: Callable[[BaseException], list[DriverState]]
+) -> None:
+    beats(ValueError("no such figure"))
+    with pytest.raises(ValueError, match="no such figure"):
+        Publisher(settings).run()
+    found = observe(settings, PUBLISHER).heartbeat
+    assert (found.state, found.error.name) == (DriverState.FAILED, "ValueError")
+
+
+def test_a_disk_that_is_full_ends_no_heartbeat(
+    settings: Settings,
+    shop: Shop,
+    beats: Callable[[BaseException], list[DriverState]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = beats(OSError(28, "No space left on device"))
+    one = Publisher(settings)
+    monkeypatch.setattr(one, "_is_wished", lambda: len(tried) < 3)
+    monkeypatch.setattr(publisher, "POLL_SECONDS", 0.001)
+    assert one.run() == 0
+    assert read_heartbeat(settings, PUBLISHER).state is DriverState.STOPPED
 
 
 def run_for(publisher: Publisher, shop: Shop, orders: int) -> None:

@@ -1,6 +1,8 @@
-"""The driver: a mode that cannot start does not take the others along, whatever the reason."""
+"""The driver: a mode that fails, whatever of it, does not take the others along."""
 
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +13,7 @@ from lockstep.settings import Settings
 from lockstep.streams import driver
 from lockstep.streams.driver import Driver
 from lockstep.supervise import lease
-from lockstep.supervise.desired import DesiredState, write_desired
+from lockstep.supervise.desired import DesiredState, desired_path, write_desired
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 
 
@@ -138,3 +140,143 @@ class LongMicroBatch:
             assert time.monotonic() < deadline
             beat = read_heartbeat(self._settings, "outbox")
             beats |= {beat.beat_at} if beat else set()
+
+
+class QuietQuery:
+    """Of a runner at work; what a test puts in the place of a method is its defect."""
+
+    def failure(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        return None
+
+
+@pytest.fixture
+def at_work(hosting: Driver, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """Both modes run, and the driver looks after them without a pause."""
+    monkeypatch.setattr(driver, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.0)
+    monkeypatch.setattr(hosting._beats, "_distance", lambda *_: {})
+    monkeypatch.setattr(hosting, "_clock", SimpleNamespace(read=lambda: None))
+    hosting._runners = {"outbox": QuietQuery(), "temporal": QuietQuery()}
+    return hosting
+
+
+def look_after(hosting: Driver, rounds: int = 3) -> None:
+    """As the driver does until it is asked to stop, so many times."""
+    left = iter([False] * rounds)
+    hosting._asked_to_stop = SimpleNamespace(wait=lambda _: next(left, True))
+    hosting._watch()
+
+
+def last_beat(hosting: Driver, mode: str) -> tuple[DriverState, str | None]:
+    beat = read_heartbeat(hosting._settings, mode)
+    return beat.state, beat.error and beat.error.name
+
+
+def make_unreadable(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "error"),
+    [
+        (lambda path: path.write_text("{"), "StreamError"),
+        (lambda path: path.write_bytes(b'{"state": "\xff"}'), "StreamError"),
+        (make_unreadable, "IsADirectoryError"),
+    ],
+    ids=["cut off", "no text", "no file"],
+)
+@pytest.mark.parametrize("mode", ["outbox", "temporal"])
+def test_a_desired_state_that_cannot_be_read_ends_no_mode_and_is_reported(
+    at_work: Driver, mode: str, damage: Callable[[Path], None], error: str
+) -> None:
+    settings, (other,) = at_work._settings, {"outbox", "temporal"} - {mode}
+    path = desired_path(settings, mode)
+    for one in (mode, other):
+        write_desired(settings, one, DesiredState.RUNNING, "by a test")
+    damage(path)
+    look_after(at_work)
+    assert sorted(at_work._runners) == ["outbox", "temporal"]
+    assert last_beat(at_work, mode) == (DriverState.RUNNING, error)
+    assert str(path) in read_heartbeat(settings, mode).error.message
+    assert last_beat(at_work, other) == (DriverState.RUNNING, None)
+
+
+def test_a_stop_writes_a_damaged_desired_state_again_and_is_obeyed(at_work: Driver) -> None:
+    path = desired_path(at_work._settings, "temporal")
+    write_desired(at_work._settings, "temporal", DesiredState.RUNNING, "by a test")
+    path.write_text("{")
+    look_after(at_work)
+    write_desired(at_work._settings, "temporal", DesiredState.STOPPED, "by a test")
+    at_work._host_history = lambda: None
+    look_after(at_work)
+    assert list(at_work._runners) == ["outbox"]
+    assert last_beat(at_work, "temporal") == (DriverState.STOPPED, None)
+    assert not at_work._has_failed
+
+
+def test_a_damaged_desired_state_of_temporal_leaves_the_history_to_others_in_the_end(
+    hosting: Driver, clock: list[float]
+) -> None:
+    hosting._start = lambda mode: None
+    write_desired(hosting._settings, "temporal", DesiredState.RUNNING, "by a test")
+    desired_path(hosting._settings, "temporal").write_text("{")
+    hosting._host_history()
+    hosting._leases.pop("temporal").release()
+    clock[0] += driver.TEMPORAL_AWAY_SECONDS - 1
+    hosting._host_history()
+    assert HISTORY not in hosting._leases  # it may be about to come back
+    clock[0] += driver.TEMPORAL_AWAY_SECONDS
+    hosting._host_history()
+    assert HISTORY in hosting._leases
+
+
+def raise_defect(*_: object) -> None:
+    raise ValueError("a defect of one mode")
+
+
+def break_query(hosting: Driver) -> None:
+    hosting._runners["temporal"].failure = raise_defect
+
+
+def break_figures(hosting: Driver) -> None:
+    def figures(mode: str, *_: object) -> dict:
+        return {"incomplete": ()} if mode == "outbox" else raise_defect()
+
+    hosting._beats._of = figures
+
+
+def break_end(hosting: Driver) -> None:
+    hosting._runners["temporal"].stop = raise_defect
+    write_desired(hosting._settings, "temporal", DesiredState.STOPPED, "by a test")
+
+
+@pytest.mark.parametrize("harm", [break_query, break_figures, break_end])
+def test_a_defect_of_one_mode_is_that_modes_failure_alone(
+    at_work: Driver, harm: Callable[[Driver], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    at_work._host_history = lambda: None
+    harm(at_work)
+    look_after(at_work)
+    assert list(at_work._runners) == ["outbox"]
+    assert last_beat(at_work, "temporal") == (DriverState.FAILED, "ValueError")
+    assert last_beat(at_work, "outbox") == (DriverState.RUNNING, None)
+    assert lease.holder(at_work._settings, "temporal") is None
+    assert lease.holder(at_work._settings, "outbox") is not None
+    assert at_work._has_failed
+    assert "a defect of one mode" in capfd.readouterr().err
+
+
+def test_a_capture_watch_that_ended_ends_the_modes_by_name(
+    at_work: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work._host_history = lambda: None
+    monkeypatch.setattr(at_work._capture, "_thread", threading.Thread(target=lambda: None))
+    at_work._capture.start()
+    at_work._capture._thread.join()
+    look_after(at_work)
+    for mode in ("outbox", "temporal"):
+        assert last_beat(at_work, mode) == (DriverState.FAILED, "CaptureUnwatchedError")

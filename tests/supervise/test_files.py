@@ -67,8 +67,9 @@ def test_a_wish_is_read_back_as_written(settings) -> None:
 def test_a_damaged_wish_is_named(settings) -> None:
     write_desired(settings, MODE, DesiredState.STOPPED, "by a test")
     path = settings.home / "streams" / MODE / "desired.json"
-    for damage in ('{"state": "paused", "reason": "", "changed_at": "2026-01-01T00:00:00Z"}', "{"):
-        path.write_text(damage)
+    unknown = b'{"state": "paused", "reason": "", "changed_at": "2026-01-01T00:00:00Z"}'
+    for damage in (unknown, b"{", b'{"state": "\xff"}'):
+        path.write_bytes(damage)
         with pytest.raises(StreamError, match=rf"{path} is damaged .*stream start {MODE}"):
             read_desired(settings, MODE)
 
@@ -96,9 +97,10 @@ def test_a_heartbeat_that_a_crash_of_the_machine_emptied_is_none(settings) -> No
 
 def test_a_damaged_heartbeat_is_named(settings) -> None:
     write_heartbeat(settings, FULL)
-    heartbeat_path(settings, MODE).write_text('{"mode": "outbox"}')
-    with pytest.raises(StreamError, match=r"heartbeat\.json is damaged"):
-        read_heartbeat(settings, MODE)
+    for damage in (b'{"mode": "outbox"}', b'{"mode": "\xff"}'):
+        heartbeat_path(settings, MODE).write_bytes(damage)
+        with pytest.raises(StreamError, match=r"heartbeat\.json is damaged"):
+            read_heartbeat(settings, MODE)
 
 
 def test_a_leased_mode_is_refused_and_other_modes_are_free(settings) -> None:

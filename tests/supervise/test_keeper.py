@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from lockstep.errors import StreamBusyError
 from lockstep.supervise import keeper, launcher, lease
-from lockstep.supervise.desired import DesiredState, read_desired, write_desired
+from lockstep.supervise.desired import DesiredState, desired_path, read_desired, write_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
 
@@ -54,6 +54,15 @@ def test_one_restart_brings_back_all_that_died_with_the_driver(settings, killed,
     wait_for(lambda: all(health_of(settings, mode) is Health.OK for mode in MODES))
     assert len(starts()) == 2
     assert {lease.holder(settings, mode) for mode in MODES} == {starts()[1]}
+
+
+def test_a_damaged_desired_state_keeps_no_other_mode_from_its_restart(
+    settings, killed, starts
+) -> None:
+    desired_path(settings, "message").write_text("{")
+    assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
+    wait_for(lambda: all(health_of(settings, mode) is Health.OK for mode in MODES[1:]))
+    assert lease.holder(settings, "message") is None
 
 
 def test_of_all_keepers_at_once_one_starts_a_driver_and_each_counts_its_restart(

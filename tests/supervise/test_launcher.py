@@ -11,7 +11,7 @@ import pytest
 from lockstep.errors import StreamBusyError, StreamFailedError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
-from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.desired import DesiredState, desired_path, read_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 from lockstep.supervise.observation import observe, running_modes
@@ -59,6 +59,16 @@ def test_stopping_all_also_stops_what_waits_for_its_restart(settings) -> None:
     [stopped] = launcher.stop_all(settings, "the machine is shut down")
     assert (stopped.mode, stopped.was_running) == (MODE, False)
     assert observe(settings, MODE).finding.health is Health.STOPPED
+
+
+def test_stopping_all_is_not_kept_from_it_by_a_damaged_desired_state(settings) -> None:
+    os.kill(start(settings, MODE, OTHER).pid, signal.SIGKILL)
+    for mode in (MODE, OTHER):
+        wait_until_free(settings, mode)
+    desired_path(settings, OTHER).write_text("{")
+    stopped = launcher.stop_all(settings, "the machine is shut down")
+    assert [(one.mode, one.was_running) for one in stopped] == [(MODE, False), (OTHER, False)]
+    assert read_desired(settings, OTHER).state is DesiredState.STOPPED
 
 
 def test_the_driver_leads_a_session_of_its_own_and_gets_no_secret_of_airflow(

@@ -24,7 +24,8 @@ class PeakMemory:
     def __init__(self, held: Callable[[], int] = own_bytes) -> None:
         self._held = held
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._failure: Exception | None = None
         self.mib = 0.0
 
     def __enter__(self) -> "PeakMemory":
@@ -32,11 +33,20 @@ class PeakMemory:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Raises what ended the sampling: the peak after it would be missing."""
         self._done.set()
         self._thread.join()
+        if self._failure is not None:
+            raise self._failure
 
     def reset(self) -> None:
         self.mib = 0.0
+
+    def _work(self) -> None:
+        try:
+            self._sample()
+        except Exception as error:  # raised again by __exit__, in the caller's thread
+            self._failure = error
 
     def _sample(self) -> None:
         while not self._done.wait(SAMPLE_SECONDS):

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError
 
 from lockstep.contracts import STREAM_METRICS
 from lockstep.errors import LockstepError
@@ -87,7 +86,7 @@ class StreamMetrics:
     def write_when_due(self, heartbeats: Sequence[Heartbeat]) -> bool:
         """Append a row for each heartbeat when the time has come; returns whether it did.
 
-        Never raises for a table that is busy or cannot be written: that is logged, and tried
+        Never raises, be the table busy or a row impossible: that is logged, and tried
         again at the next turn, for a stream must not end because it cannot be measured.
         """
         if not heartbeats or time.monotonic() < self._due:
@@ -95,7 +94,7 @@ class StreamMetrics:
         self._due = time.monotonic() + self._period_seconds
         try:
             append(self._settings, heartbeats)
-        except (LockstepError, DeltaError, OSError) as error:
+        except Exception as error:
             log.warning("no row was added to %s this time: %s", STREAM_METRICS, error)
             return False
         return True
@@ -132,7 +131,6 @@ def _keep_bounded(table: DeltaTable, as_of: datetime) -> None:
 
 
 def _row(settings: Settings, beat: Heartbeat) -> dict[str, object]:
-    desired = read_desired(settings, beat.mode)
     measured_at = beat.beat_at.astimezone(UTC)
     same_name = {name: getattr(beat, name) for name in SCHEMA.names if hasattr(beat, name)}
     return {
@@ -141,9 +139,18 @@ def _row(settings: Settings, beat: Heartbeat) -> dict[str, object]:
         "measured_at": measured_at,
         "measured_date": measured_at.date(),
         "incomplete_transactions": len(beat.incomplete),
-        "restarts": desired.restarts if desired else 0,
+        "restarts": _restarts(settings, beat.mode),
         "error": f"{beat.error.name}: {beat.error.message}" if beat.error else None,
     }
+
+
+def _restarts(settings: Settings, mode: str) -> int | None:
+    """None when the mode's desired state cannot be read: the other modes have their rows."""
+    try:
+        desired = read_desired(settings, mode)
+    except (LockstepError, OSError):
+        return None
+    return desired.restarts if desired else 0
 
 
 def _latency_columns(latency: Latency | None) -> dict[str, float | None]:

@@ -5,6 +5,7 @@ own: each step begins with what the published table says of itself, so that a ki
 and a switch of the feed needs no word to it.
 """
 
+import logging
 import os
 import signal
 import threading
@@ -23,6 +24,8 @@ from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, HeartbeatError, write_heartbeat
 
+log = logging.getLogger(__name__)
+
 POLL_SECONDS = 1.0
 BEAT_SECONDS = 1.0
 STEP_SECONDS_MAX = 1800.0
@@ -36,6 +39,7 @@ class Publisher:
         self._settings = settings
         self._started_at = datetime.now(UTC)
         self._asked_to_stop = threading.Event()
+        self._beat_failure: Exception | None = None
         self._done: Step | None = None
         self._settled: int | None = None
         self._step_seconds: float | None = None
@@ -53,6 +57,8 @@ class Publisher:
             try:
                 beating.start()
                 self._publish()
+                if self._beat_failure is not None:
+                    raise self._beat_failure
             except Exception as error:
                 self._end(beating, DriverState.FAILED, error)
                 if not isinstance(error, LockstepError):
@@ -95,11 +101,15 @@ class Publisher:
         return desired is None or desired.state is DesiredState.RUNNING
 
     def _beat(self) -> None:
-        """Until the end, unless a step hangs."""
-        while not self._asked_to_stop.is_set():
-            if time.monotonic() - self._turned_at < STEP_SECONDS_MAX:
-                self._say(DriverState.RUNNING)
-            self._asked_to_stop.wait(BEAT_SECONDS)
+        """Until the end, unless a step hangs. A defect here ends the publisher."""
+        try:
+            while not self._asked_to_stop.is_set():
+                if time.monotonic() - self._turned_at < STEP_SECONDS_MAX:
+                    self._say(DriverState.RUNNING)
+                self._asked_to_stop.wait(BEAT_SECONDS)
+        except Exception as error:  # raised again by run(), in the main thread
+            self._beat_failure = error
+            self._asked_to_stop.set()
 
     def _end(
         self, beating: threading.Thread, state: DriverState, failure: Exception | None = None
@@ -122,4 +132,7 @@ class Publisher:
             lag_seconds=time.monotonic() - self._up_to_date_at,
             micro_batch_seconds=self._step_seconds,
         )
-        write_heartbeat(self._settings, beat)
+        try:
+            write_heartbeat(self._settings, beat)
+        except OSError as problem:  # a full disk: supervision misses the beats by itself
+            log.warning("the publisher's heartbeat cannot be written: %s", problem)

@@ -71,20 +71,29 @@ class DoublesWatch(threading.Thread):
         self._settings = settings
         self._done = threading.Event()
         self._seen: list[str] = []
+        self._failure: Exception | None = None
 
     def run(self) -> None:
-        while not self._done.wait(SAMPLE_SECONDS):
-            now = time.time()
-            old = Counter(
-                mode
-                for driver, modes in drivers(self._settings)
-                for mode in _hosted(self._settings, driver, modes)
-                if now - driver.create_time() > OLD_SECONDS
-            )
-            self._seen += [f"{mode}: {count}" for mode, count in old.items() if count > 1]
+        try:
+            while not self._done.wait(SAMPLE_SECONDS):
+                self._sample()
+        except Exception as error:  # raised again by taken(), in the caller's thread
+            self._failure = error
+
+    def _sample(self) -> None:
+        now = time.time()
+        old = Counter(
+            mode
+            for driver, modes in drivers(self._settings)
+            for mode in _hosted(self._settings, driver, modes)
+            if now - driver.create_time() > OLD_SECONDS
+        )
+        self._seen += [f"{mode}: {count}" for mode, count in old.items() if count > 1]
 
     def taken(self) -> list[str]:
-        """What was seen since the last call."""
+        """What was seen since the last call. Raises what ended the watch before its time."""
+        if self._failure is not None:
+            raise self._failure
         seen, self._seen = self._seen, []
         return seen
 

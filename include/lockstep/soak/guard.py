@@ -56,6 +56,8 @@ class Guard(threading.Thread):
                 self._mend_connector()
             except LockstepError as error:  # looked at again in a moment, by the policy's count
                 self._note("guard", str(error).splitlines()[0])
+            except Exception as error:  # a defect; without the guard nothing restarts the streams
+                self._note("guard", repr(error))
 
     def stop(self) -> None:
         self._done.set()

@@ -132,6 +132,7 @@ class Writer:
         self._goes_on, self._ended = threading.Event(), threading.Event()
         self._goes_on.set()
         self._thread = threading.Thread(target=self._work, daemon=True)
+        self._failure: Exception | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -143,11 +144,20 @@ class Writer:
         self._goes_on.set()
 
     def stop(self) -> None:
+        """Raises what ended the writer before its time."""
         self._ended.set()
         self._goes_on.set()
         self._thread.join()
+        if self._failure is not None:
+            raise self._failure
 
     def _work(self) -> None:
+        try:
+            self._write_transactions()
+        except Exception as error:  # raised again by stop(), in the caller's thread
+            self._failure = error
+
+    def _write_transactions(self) -> None:
         number = 0
         while not self._ended.is_set():
             self._goes_on.wait()

@@ -2,10 +2,13 @@
 
 It takes the leases first, so that a mode never has two drivers, and gives each back when the mode
 is dropped: because someone wishes it stopped, or because it failed. A mode that fails does not take
-the others along. SIGTERM stops all after the micro-batches under way. While no temporal mode runs
+the others along, whatever of it fails: its query, its heartbeat, its end. A desired state that
+cannot be read changes nothing: the mode goes on and reports it, for a stop writes the file again,
+whole. SIGTERM stops all after the micro-batches under way. While no temporal mode runs
 anywhere, nor is about to, a driver also hosts the `history` query: all comparisons wait for it.
 """
 
+import logging
 import math
 import signal
 import threading
@@ -27,11 +30,13 @@ from lockstep.streams.given_up import given_up
 from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.runner import Runner
 from lockstep.supervise import lease
-from lockstep.supervise.desired import DesiredState, is_wished, read_desired
-from lockstep.supervise.heartbeat import DriverState
+from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.heartbeat import DriverState, Heartbeat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 BEAT_SECONDS = 1.0
@@ -58,6 +63,8 @@ class Driver:
         self._temporal_seen = time.monotonic()
         self._asked_to_stop = threading.Event()
         self._has_failed = False
+        self._defects: dict[str, Exception] = {}
+        self._unreadable: dict[str, Exception] = {}
         self._spark: SparkSession | None = None
 
     def run(self) -> int:
@@ -119,7 +126,7 @@ class Driver:
             self._drop(mode, error)
             return
         self._runners[mode] = runner
-        self._beats.say(mode, DriverState.RUNNING, runner)
+        self._say(mode, DriverState.RUNNING, runner)
 
     def _watch(self) -> None:
         """Until no mode is left: drop what failed or is no longer wished, and tell how it goes."""
@@ -127,14 +134,25 @@ class Driver:
             if self._asked_to_stop.wait(POLL_SECONDS):
                 return
             for mode, runner in list(self._runners.items()):
-                if (failure := runner.failure()) is not None:
-                    self._drop(mode, self._capture.cause_of(mode, failure))
-                elif (failure := self._capture.failure(mode)) is not None:
-                    self._drop(mode, failure)
-                elif not self._is_wished(mode):
-                    self._drop(mode)
+                self._look_after(mode, runner)
             self._host_history()
             self._beat_when_due()
+
+    def _look_after(self, mode: str, runner: Runner) -> None:
+        """Drop the mode if it failed, by a defect as well, or is no longer wished."""
+        try:
+            failure = self._failure_of(mode, runner)
+            is_over = failure is not None or not self._is_wished(mode)
+        except Exception as error:
+            traceback.print_exception(error)
+            failure, is_over = error, True
+        if is_over:
+            self._drop(mode, failure)
+
+    def _failure_of(self, mode: str, runner: Runner) -> BaseException | None:
+        if (failure := runner.failure()) is not None:
+            return self._capture.cause_of(mode, failure)
+        return self._capture.failure(mode) or self._defects.get(mode)
 
     def _beat_when_due(self) -> None:
         if time.monotonic() - self._beaten < BEAT_SECONDS:
@@ -142,20 +160,52 @@ class Driver:
         self._beaten = time.monotonic()
         self._clock.read()
         beats = [
-            self._beats.say(mode, DriverState.RUNNING, runner, self._clock)
+            self._say(mode, DriverState.RUNNING, runner, clock=self._clock)
             for mode, runner in self._runners.items()
         ]
         self._metrics.write_when_due(beats)
 
+    def _say(
+        self,
+        mode: str,
+        state: DriverState,
+        runner: Runner | None,
+        failure: BaseException | None = None,
+        clock: DatabaseClock | None = None,
+    ) -> Heartbeat:
+        """Beat; a runner that cannot be asked is a defect of its mode, and beats without figures.
+
+        One that runs although its desired state cannot be read has that as its error.
+        """
+        if state is DriverState.RUNNING:
+            failure = self._unreadable.get(mode)
+        try:
+            return self._beats.say(mode, state, runner, clock, failure)
+        except Exception as error:
+            traceback.print_exception(error)
+            self._defects[mode] = error
+            return self._beats.say(mode, state, failure=failure)
+
     def _is_wished(self, mode: str) -> bool:
         if mode == HISTORY:
             return not self._temporal_writes_history()
-        desired = read_desired(self._settings, mode)
-        return desired is None or desired.state is DesiredState.RUNNING
+        return self._desired(mode) is not DesiredState.STOPPED
+
+    def _desired(self, mode: str) -> DesiredState | None:
+        """What the mode's file says, None when there is none; RUNNING when it cannot be read."""
+        try:
+            desired = read_desired(self._settings, mode)
+        except (LockstepError, OSError) as error:
+            if str(error) != str(self._unreadable.get(mode)):
+                log.warning("%s counts as desired: %s", mode, error)
+            self._unreadable[mode] = error
+            return DesiredState.RUNNING
+        self._unreadable.pop(mode, None)
+        return None if desired is None else desired.state
 
     def _temporal_writes_history(self) -> bool:
         """Whether a temporal mode has it, in whichever driver, or is about to take it."""
-        if not is_wished(self._settings, StreamMode.TEMPORAL):
+        if self._desired(StreamMode.TEMPORAL) is not DesiredState.RUNNING:
             return False
         if lease.holder(self._settings, StreamMode.TEMPORAL) is not None:
             self._temporal_seen = time.monotonic()
@@ -165,40 +215,59 @@ class Driver:
         """Take on the history query when nobody writes the history, here or elsewhere."""
         if HISTORY in self._leases or StreamMode.TEMPORAL in self._runners:
             return
-        if time.monotonic() < self._history_not_before or self._temporal_writes_history():
+        if time.monotonic() < self._history_not_before:
             return
         try:
+            if self._temporal_writes_history():
+                return
             self._leases[HISTORY] = lease.acquire(self._settings, HISTORY)
         except StreamBusyError:
+            return
+        except (LockstepError, OSError) as error:  # of its files, not of the other modes
+            log.warning("the history cannot be hosted: %s", error)
+            self._history_not_before = time.monotonic() + HISTORY_PAUSE_SECONDS
             return
         self._start(HISTORY)
 
     def _drop(self, mode: str, failure: BaseException | None = None) -> None:
         """End one mode, say how it ended, and give its lease back."""
         runner = self._runners.pop(mode, None)
-        if failure is not None:
-            self._has_failed = self._has_failed or mode != HISTORY
-            if mode == HISTORY:
-                helps = getattr(failure, "restart_helps", True)
-                helps = helps or isinstance(failure, PoisonedRecordError)
-                pause_seconds = HISTORY_PAUSE_SECONDS if helps else math.inf
-                self._history_not_before = time.monotonic() + pause_seconds
         self._capture.forget(mode)
         if runner is not None:
             # A failure is told at once: a micro-batch that waits for Kafka takes a minute to end.
             ending = DriverState.STOPPING if failure is None else DriverState.FAILED
-            self._beats.say(mode, ending, runner, failure=failure)
-            self._end(runner)
+            self._say(mode, ending, runner, failure)
+            unended = self._end(runner)
+            failure = failure or unended
+        if failure is not None:
+            self._note_failure(mode, failure)
         state = DriverState.STOPPED if failure is None else DriverState.FAILED
-        self._beats.say(mode, state, runner, failure=failure)
+        self._say(mode, state, runner, failure)
+        self._defects.pop(mode, None)
+        self._unreadable.pop(mode, None)
         held = self._leases.pop(mode, None)
         if held is not None:
             held.release()
 
-    def _end(self, runner: Runner) -> None:
-        """After its micro-batch, which may take minutes: the other modes go on, and say so."""
+    def _note_failure(self, mode: str, failure: BaseException) -> None:
+        """A history that failed fails no mode: it is tried again, unless that cannot help."""
+        if mode != HISTORY:
+            self._has_failed = True
+            return
+        helps = getattr(failure, "restart_helps", True) or isinstance(failure, PoisonedRecordError)
+        pause_seconds = HISTORY_PAUSE_SECONDS if helps else math.inf
+        self._history_not_before = time.monotonic() + pause_seconds
+
+    def _end(self, runner: Runner) -> BaseException | None:
+        """After its micro-batch, which may take minutes: the other modes go on, and say so.
+
+        Returns why its query did not end as it should. The runner writes nothing from then on all
+        the same: it refuses each micro-batch.
+        """
         with ThreadPoolExecutor(1) as pool:
             ended = pool.submit(runner.stop)
             while not wait([ended], BEAT_SECONDS).done:
                 self._beat_when_due()
-        ended.result()
+        if (error := ended.exception()) is not None:
+            traceback.print_exception(error)
+        return error

@@ -4,8 +4,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from lockstep.contracts import Role
@@ -38,12 +37,25 @@ class DatabaseClock:
         self.end_offset: int | None = None
 
     def read(self) -> None:
-        self.lsn = self.end_offset = None
-        with suppress(LockstepError), connect(self._settings, Role.CDC) as connection:
+        """Ask both. Never raises: no mode ends because a distance is unknown."""
+        self.lsn = _answer(self._current_lsn)
+        self.end_offset = _answer(lambda: end_offset(self._settings))
+
+    def _current_lsn(self) -> int:
+        with connect(self._settings, Role.CDC) as connection:
             query = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
-            self.lsn = connection.execute(query).fetchone()[0]
-        with suppress(LockstepError):
-            self.end_offset = end_offset(self._settings)
+            return connection.execute(query).fetchone()[0]
+
+
+def _answer(ask: Callable[[], int]) -> int | None:
+    """None while the service is away, or says what nobody expected, which the log has."""
+    try:
+        return ask()
+    except LockstepError:
+        return None
+    except Exception as error:
+        log.warning("a position is unknown: %r", error)
+        return None
 
 
 class Beats:

@@ -44,10 +44,10 @@ def read_desired(settings: Settings, mode: str) -> Desired | None:
         return msgspec.json.decode(path.read_bytes(), type=Desired)
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StreamError(
-            f"{path} is damaged ({error}); delete it, then `lockstep stream start {mode}` or "
-            f"`stop {mode}` writes it anew"
+            f"{path} is damaged ({error}); delete it: a stream that runs goes on, and `lockstep "
+            f"stream start {mode}` or `stop {mode}` writes the file again"
         ) from error
 
 

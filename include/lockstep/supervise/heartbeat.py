@@ -29,7 +29,8 @@ class DriverState(StrEnum):
 
 @dataclass(frozen=True)
 class HeartbeatError:
-    """The error that ended the mode: the class's name and the one-line message."""
+    """The class's name and the one-line message: of what ended the mode, or, while it runs, of what
+    it goes on in spite of."""
 
     name: str
     message: str
@@ -135,7 +136,7 @@ def read_heartbeat(settings: Settings, mode: str) -> Heartbeat | None:
         return from_json(content) if content else None  # empty: what a crash of the machine left
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StreamError(
             f"{path} is damaged ({error}); a running driver replaces it within seconds, else "
             "delete it"

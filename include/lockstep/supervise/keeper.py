@@ -7,7 +7,7 @@ Each function may be called again at any time, by several at once: none doubles 
 """
 
 from lockstep.contracts import StreamMode
-from lockstep.errors import StreamBusyError
+from lockstep.errors import StreamBusyError, StreamError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
@@ -94,16 +94,25 @@ def _fell_with(settings: Settings, seen: Observation) -> list[str]:
     if seen.heartbeat is None:
         return []
     driver = (seen.heartbeat.pid, seen.heartbeat.driver_started_at)
-    others = [observe(settings, mode) for mode in StreamMode if mode != seen.mode]
+    others = [_seen(settings, mode) for mode in StreamMode if mode != seen.mode]
     return [
         other.mode
         for other in others
-        if other.holder is None
+        if other is not None
+        and other.holder is None
         and other.finding.health in (Health.DEAD, Health.FAILED, Health.STARTING)
         and isinstance(next_step(other), Restart)
         and other.heartbeat is not None
         and (other.heartbeat.pid, other.heartbeat.driver_started_at) == driver
     ]
+
+
+def _seen(settings: Settings, mode: str) -> Observation | None:
+    """None when the mode's files are damaged: its own keeper reports that, others go on."""
+    try:
+        return observe(settings, mode)
+    except StreamError:
+        return None
 
 
 def _is_unwished(seen: Observation) -> bool:

@@ -17,7 +17,12 @@ from typing import NoReturn
 import psutil
 
 from lockstep.contracts import HISTORY, PUBLISHER, KafkaUser, Role, StreamMode
-from lockstep.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
+from lockstep.errors import (
+    StreamBusyError,
+    StreamError,
+    StreamFailedError,
+    StreamNotStoppedError,
+)
 from lockstep.settings import PASSWORD_FIELDS, PROJECT_DIR, Settings
 from lockstep.stack import process
 from lockstep.stack.airflow_environment import settings_environment
@@ -120,8 +125,16 @@ def stop_all(settings: Settings, reason: str) -> list[Stopped]:
 
 
 def _running_or_wished(settings: Settings) -> list[str]:
-    wished = {mode for mode in (*StreamMode, PUBLISHER) if is_wished(settings, mode)}
+    wished = {mode for mode in (*StreamMode, PUBLISHER) if _may_be_wished(settings, mode)}
     return sorted(wished.union(running_modes(settings)))
+
+
+def _may_be_wished(settings: Settings, mode: str) -> bool:
+    """Also of a damaged file, which a stop writes again."""
+    try:
+        return is_wished(settings, mode)
+    except StreamError:
+        return True
 
 
 def log_of(settings: Settings, mode: str) -> Path:
