@@ -60,14 +60,14 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 def test_a_defect_in_a_look_does_not_end_the_watch(
     busy_watch: CaptureWatch, services: Services, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    services.say = ValueError("an answer that nobody expected")
+    services.say = ValueError("an unexpected answer")
     busy_watch.start()
     wait_for(lambda: services.looks > 1, "a look after the one that failed")
     assert busy_watch.failure(MODE) is None
     services.change(has_slot=False)
     wait_for(lambda: busy_watch.failure(MODE), "the lost slot")
     assert isinstance(busy_watch.failure(MODE), SlotLostError)
-    assert capfd.readouterr().err.count("an answer that nobody expected") == 1
+    assert capfd.readouterr().err.count("an unexpected answer") == 1
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -94,11 +94,11 @@ def test_a_watch_that_hangs_fails_its_modes(idle_watch: CaptureWatch, clock: lis
 def test_a_defect_that_lasts_fails_the_modes_by_its_name(
     idle_watch: CaptureWatch, services: Services, clock: list[float]
 ) -> None:
-    services.say = ValueError("an answer that nobody expected")
+    services.say = ValueError("an unexpected answer")
     for _ in range(3):
         clock[0] += capture_watch.UNWATCHED_SECONDS_MAX / 3
         idle_watch.look()
-    with pytest.raises(CaptureUnwatchedError, match="ValueError: an answer that nobody expected"):
+    with pytest.raises(CaptureUnwatchedError, match="ValueError: an unexpected answer"):
         raise idle_watch.failure(MODE)
 
 
@@ -115,7 +115,7 @@ def test_services_that_are_away_for_long_fail_no_mode(
 def test_a_defect_while_a_cause_is_looked_for_leaves_the_failure_as_it_is(
     watch: CaptureWatch, services: Services
 ) -> None:
-    services.say = ValueError("an answer that nobody expected")
+    services.say = ValueError("an unexpected answer")
     failure = RuntimeError("the query ended")
     assert watch.cause_of(MODE, failure) is failure
 

@@ -10,10 +10,11 @@ import pytest
 from lockstep.cdc.records import End
 from lockstep.cdc.transactions import TransactionTracker
 from lockstep.contracts import CLIENTS, ORDERS, OUTBOX, StreamMode
+from lockstep.errors import PostgresUnavailableError
 from lockstep.observe.latency import LatencyWindow
 from lockstep.settings import Settings
 from lockstep.streams import heartbeats, published
-from lockstep.streams.heartbeats import Beats
+from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.runner import Progress, Runner
 from lockstep.streams.sink import ChangeLogSink, open_change_log
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
@@ -159,3 +160,17 @@ def micro_batch(tx: int, offset: int) -> SimpleNamespace:
     values = [json.dumps(record).encode() for record in records]
     offsets = range(offset, offset + len(values))
     return SimpleNamespace(toArrow=lambda: pa.table({"offset": offsets, "value": values}))
+
+
+@pytest.mark.parametrize("error", [PostgresUnavailableError("no answer"), ValueError("a surprise")])
+def test_a_position_that_cannot_be_asked_for_is_unknown_and_the_other_is_known(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(heartbeats, "connect", fail)
+    monkeypatch.setattr(heartbeats, "end_offset", lambda _: 7)
+    clock = DatabaseClock(home)
+    clock.read()
+    assert (clock.lsn, clock.end_offset) == (None, 7)

@@ -139,7 +139,7 @@ class Driver:
             self._beat_when_due()
 
     def _look_after(self, mode: str, runner: Runner) -> None:
-        """Drop the mode if it failed, by a defect as well, or is no longer wished."""
+        """Drop the mode if it failed, by a defect as well, or is no longer desired."""
         try:
             failure = self._failure_of(mode, runner)
             is_over = failure is not None or not self._is_wished(mode)

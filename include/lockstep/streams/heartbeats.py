@@ -48,7 +48,7 @@ class DatabaseClock:
 
 
 def _answer(ask: Callable[[], int]) -> int | None:
-    """None while the service is away, or says what nobody expected, which the log has."""
+    """None while the service is away, or answers with a surprise, which the log has."""
     try:
         return ask()
     except LockstepError:
