@@ -9,11 +9,14 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from lockstep.contracts import KafkaUser
 from lockstep.errors import StreamError, TopicRecreatedError, TopicUnknownError
+from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.soak.connector_restarts import kill
 from lockstep.sources import change_topic
 from lockstep.stack import control
+from lockstep.stack.kafka import grant_reading
 from lockstep.streams import identity
 from lockstep.streams.identity import StreamIdentity, compare, read_capture
 
@@ -33,7 +36,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 
 @pytest.fixture(scope="module")
 def admin(kafka: Settings) -> AdminClient:
-    return AdminClient({"bootstrap.servers": kafka.kafka_bootstrap})
+    return AdminClient(client(kafka, KafkaUser.ADMIN))
 
 
 def create(admin: AdminClient, name: str) -> None:
@@ -51,6 +54,7 @@ def topic(kafka: Settings, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(change_topic, "CHANGE_TOPIC", name)
     monkeypatch.setattr(identity, "read_capture_facts", lambda _: WHOLE.facts)
     create(admin, name)
+    grant_reading(kafka, name)
     return name
 
 
@@ -144,7 +148,7 @@ def test_an_answer_that_another_one_contradicts_is_no_answer(
     broker = ForgetfulBroker(topics=topics, controller_id=controller_id)
     monkeypatch.setattr(change_topic, "AdminClient", lambda _: broker)
     with pytest.raises(StreamError, match=said):
-        change_topic.topic_id(Settings(home=tmp_path))
+        change_topic.topic_id(Settings(home=tmp_path, kafka_reader_password="a test"))
 
 
 def test_a_topic_that_is_neither_described_nor_listed_is_unknown(
@@ -152,4 +156,4 @@ def test_a_topic_that_is_neither_described_nor_listed_is_unknown(
 ) -> None:
     broker = ForgetfulBroker(topics={"another": None}, controller_id=1)
     monkeypatch.setattr(change_topic, "AdminClient", lambda _: broker)
-    assert change_topic.topic_id(Settings(home=tmp_path)) is None
+    assert change_topic.topic_id(Settings(home=tmp_path, kafka_reader_password="a test")) is None

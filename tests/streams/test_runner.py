@@ -12,10 +12,12 @@ from lockstep.cdc.records import PricedPizza, PublishedOrder
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.contracts import OUTBOX, QUARANTINED_RECORDS, StreamMode
 from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.faults import Point
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
-from lockstep.streams import faults, published
+from lockstep.streams import published
 from lockstep.streams import runner as running
+from lockstep.streams import sink as sinking
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Runner
 from lockstep.streams.sink import ChangeLogSink, open_change_log
@@ -90,14 +92,14 @@ def crash_at_commit(monkeypatch: pytest.MonkeyPatch, one: Runner, number: int) -
         monkeypatch.setattr(one._sink, name, until_crash(getattr(one._sink, name)))
 
 
-def die_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+def die_at(monkeypatch: pytest.MonkeyPatch, point: Point) -> None:
     """The stream ends at this fault point, as its process would."""
 
-    def reach(reached: str) -> None:
+    def reach(reached: Point) -> None:
         if reached == point:
             raise CrashError
 
-    monkeypatch.setattr(faults, "reach", reach)
+    monkeypatch.setattr(sinking, "reach", reach)
 
 
 def created(order_id: int) -> RowChange:
@@ -141,7 +143,7 @@ def test_a_crash_loses_no_later_transaction_whose_records_came_before_those_of_t
     topic = placed(records)
     serve(monkeypatch, topic)
     with monkeypatch.context() as killed:
-        die_at(killed, "after_change_log")
+        die_at(killed, Point.AFTER_CHANGE_LOG)
         with pytest.raises(CrashError):
             follow(runner_of(None, home, StreamMode.OUTBOX), topic)
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]
