@@ -128,6 +128,23 @@ op is c, u or d; a delete has nulls from order_time to pizzas. tx_id has 64 bits
 rows of the initial snapshot, whose commit_lsn is 0. Only the look-up marks rows as raced.
 committed_at is the database's clock, captured_at Debezium's, seen_at and written_at the driver's.
 """
+LOOK_UP_COLUMNS = {
+    **CHANGE_LOG_COLUMNS,
+    "look_up": "struct<table_assignment_id:bigint,pizza_ids:array<int>,"
+    "snapshot:string,wal_lsn:bigint>",
+}
+"""The same of mode lookup, with what a raced row is proved by; null in deletes.
+
+What the order refers to by its change in the topic, the snapshot (pg_snapshot) that the look-up
+read, and a position of the database's log at or after the commit of all that this snapshot sees.
+"""
+
+
+def change_log_columns(mode: StreamMode) -> dict[str, str]:
+    """Name and Delta type of each column of a mode's change log."""
+    return LOOK_UP_COLUMNS if mode is StreamMode.LOOKUP else CHANGE_LOG_COLUMNS
+
+
 SNAPSHOT_COMMIT_LSN = 0
 """Of rows of the initial snapshot, which ranks before every transaction."""
 CHANGE_LOG_PARTITION = "commit_date"

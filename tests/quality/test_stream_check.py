@@ -17,6 +17,7 @@ from lockstep.contracts import (
     StreamMode,
     Verdict,
     Window,
+    change_log_columns,
     change_log_table,
 )
 from lockstep.errors import LakehouseError
@@ -30,6 +31,7 @@ from lockstep.quality.stream_check import (
 )
 from lockstep.quality.stream_suite import CHANGE_CHECKS
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import arrow_schema
 
 from tests.soak.change_log_tables import SCHEMA, change
 
@@ -132,7 +134,7 @@ FAULTS = {
 def write(settings: Settings, rows: list[dict], mode: StreamMode = StreamMode.OUTBOX) -> None:
     write_deltalake(
         settings.table_uri(change_log_table(mode)),
-        pa.Table.from_pylist(rows, SCHEMA),
+        pa.Table.from_pylist(rows, arrow_schema(change_log_columns(mode))),
         mode="append",
         partition_by=[CHANGE_LOG_PARTITION],
     )

@@ -5,8 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from lockstep.errors import LakehouseError
 from lockstep.sinks import append_log
-from lockstep.sinks.append_log import AppendLog
+from lockstep.sinks.append_log import AppendLog, Reached, tidy
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
 EVERY = 5
@@ -87,3 +88,38 @@ def test_a_vacuum_removes_the_files_of_all_compactions_since_the_last_one(
         maintained += log.maintain()
     left = {uri for uri in files if Path(uri).exists()}
     assert left <= set(DeltaTable(log.uri).file_uris())
+
+
+WIDER = {**COLUMNS, "client_name": "string"}
+
+
+def test_a_table_of_an_earlier_version_gets_the_columns_that_came_since(filled: AppendLog) -> None:
+    wider = AppendLog(filled.uri, WIDER, "commit_date", 24)
+    assert wider.reached == filled.reached
+    row = {"order_id": EVERY, "commit_date": None, "client_name": "Ada"}
+    wider.append(pa.Table.from_pylist([row], schema=wider.schema), EVERY, EVERY)
+    tidy(DeltaTable(filled.uri), None)  # files of before and of after become one
+    (_,) = DeltaTable(filled.uri).file_uris()
+    rows = DeltaTable(filled.uri).to_pyarrow_table().sort_by("order_id").to_pylist()
+    assert [row["client_name"] for row in rows] == [None] * (EVERY - 1) + ["Ada"]
+    version = DeltaTable(filled.uri).version()
+    again = AppendLog(filled.uri, WIDER, "commit_date", 24)
+    assert DeltaTable(filled.uri).version() == version
+    assert again.reached == Reached(EVERY, EVERY)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"client_name": "string", **COLUMNS},
+        {"order_id": "bigint"},
+        {"order_id": "bigint", "other": "date", "client_name": "string"},
+    ],
+)
+def test_a_table_of_other_columns_is_refused_and_stays_as_it_was(
+    filled: AppendLog, columns: dict[str, str]
+) -> None:
+    version = DeltaTable(filled.uri).version()
+    with pytest.raises(LakehouseError, match="stream rebuild"):
+        AppendLog(filled.uri, columns, "commit_date", 24)
+    assert DeltaTable(filled.uri).version() == version

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import psycopg
 import pyarrow as pa
 import pytest
+from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.contracts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.sources import kept_connection, order_lookup
-from lockstep.sources.order_lookup import ENRICHED, SEEN, judged, look_up_orders
+from lockstep.sources.order_lookup import ENRICHED, MOMENT, SEEN, judged, look_up_orders
 from lockstep.sources.postgres import role_connection
 from pydantic import SecretStr
 from pyspark import cloudpickle
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 THEN = datetime(2024, 2, 3, 18, 0, 0, 123456, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 TIME = pa.timestamp("us", "UTC")
+MOMENT_SEEN = {"snapshot": "700:702:700", "wal_lsn": 5_000}
 PIZZAS = [{"pizza": "Margherita", "price": Decimal("8.50")}]
 
 
@@ -51,6 +53,7 @@ def seen(
         "order_committed_at": order_committed_at,
         "newest_committed_at": newest_committed_at,
         "is_whole": is_whole,
+        **MOMENT_SEEN,
     }
     return pa.Table.from_pylist([row], schema=SEEN)
 
@@ -95,14 +98,16 @@ def test_a_row_of_the_snapshot_is_judged_by_the_time_of_the_snapshot() -> None:
 
 
 def test_an_order_that_is_gone_is_kept_with_nulls_and_marked() -> None:
-    (row,) = judged(changes((8, "c", 900, THEN)), seen()).to_pylist()
-    assert row == {**dict.fromkeys(ENRICHED.names), "is_raced": True}
+    row = dict.fromkeys(SEEN.names) | {"order_id": 8, **MOMENT_SEEN}
+    not_there = pa.Table.from_pylist([row], schema=SEEN)
+    (row,) = judged(changes((8, "c", 900, THEN)), not_there).to_pylist()
+    assert row == {**dict.fromkeys(ENRICHED.names), "is_raced": True, **MOMENT_SEEN}
 
 
 def test_a_delete_has_nulls_and_is_never_marked_even_if_the_order_is_there_again() -> None:
     for found in (seen(), seen(THEN + MICROSECOND, THEN + MICROSECOND), SEEN.empty_table()):
         (row,) = judged(changes((7, "d", 900, THEN)), found).to_pylist()
-        assert row == {**dict.fromkeys(ENRICHED.names), "is_raced": False}
+        assert row == {**dict.fromkeys([*ENRICHED.names, *MOMENT]), "is_raced": False}
 
 
 def test_changes_keep_their_sequence_and_only_the_last_of_an_order_is_unmarked() -> None:
@@ -169,6 +174,9 @@ LATER = [
     "DELETE FROM orders WHERE id = 1",
 ]
 """What can happen to an order and to all that it is read from, once it has been committed."""
+
+
+WAL_POSITION = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 
 
 @pytest.fixture
@@ -244,6 +252,33 @@ class TestOnTheDatabase:
             committed_at = touch(shop, 1)
         (row,) = look_up(1, committed_at=committed_at)
         assert row["is_raced"]
+
+    def test_the_snapshot_is_what_was_seen_and_the_position_is_behind_all_of_it(
+        self, look_up: Callable, shop: psycopg.Connection, pizzeria: Settings
+    ) -> None:
+        """One transaction is under way, one is committed just before; one order is not there."""
+        query = "SELECT pg_current_xact_id()::text::bigint"
+        with psycopg.connect(**pizzeria.connection(Role.SHOP)) as other:
+            other.execute("UPDATE pizzas SET price = price + 100")
+            (under_way,) = other.execute(query).fetchone()
+            with shop.transaction():
+                shop.execute("UPDATE clients SET name = 'seen ' || id")
+                (committed,) = shop.execute(query).fetchone()
+            (position,) = shop.execute(WAL_POSITION).fetchone()
+            found, gone = look_up(1, 10**9, committed_at=THEN)
+            (later,) = shop.execute(WAL_POSITION).fetchone()
+            other.rollback()
+        assert found["client_name"].startswith("seen ")
+        assert all(item["price"] < 100 for item in found["pizzas"])
+        for row in (found, gone):
+            snapshot = DatabaseSnapshot.parse(row["snapshot"])
+            assert under_way in snapshot.in_progress
+            assert committed < snapshot.xmax
+            assert committed not in snapshot.in_progress
+            assert position <= row["wal_lsn"] <= later
+        enriched = {name: gone[name] for name in ENRICHED.names}
+        assert enriched == dict.fromkeys(ENRICHED.names)
+        assert gone["is_raced"]
 
     def test_an_order_written_behind_a_savepoint_is_its_own_version(
         self, look_up: Callable, shop: psycopg.Connection

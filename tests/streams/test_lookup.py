@@ -1,9 +1,10 @@
-"""A look-up is asked with what the database says of a change: its commit is when it happened."""
+"""A look-up is asked with the times of the commits, and what proves it comes from the topic."""
 
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from lockstep.cdc.records import OrderRow
 from lockstep.settings import Settings
 from lockstep.streams import lookup
 from lockstep.streams.fold import OrderChange
@@ -11,12 +12,22 @@ from lockstep.streams.lookup import LookupEnrichment
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CAPTURE_US = 250_000
-FOUND = pa.table({"client_name": ["Ada", None], "is_raced": [False, True]})
+FOUND = pa.table(
+    {
+        "client_name": ["Ada", None, None],
+        "is_raced": [False, True, False],
+        "snapshot": ["700:702:700", "700:702:700", None],
+        "wal_lsn": pa.array([5_000, 5_000, None], pa.int64()),
+    }
+)
+ORDER = OrderRow(2, 41, NOON, [3, None, 3])
 
 
-def change(order_id: int, op: str, tx_id: int | None, committed_at: datetime) -> OrderChange:
+def change(
+    order_id: int, op: str, tx_id: int | None, committed_at: datetime, row: OrderRow | None = None
+) -> OrderChange:
     committed_us = (committed_at - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
-    return OrderChange(order_id, op, None, tx_id, 70, committed_us, committed_us + CAPTURE_US)
+    return OrderChange(order_id, op, row, tx_id, 70, committed_us, committed_us + CAPTURE_US)
 
 
 def test_a_look_up_is_asked_with_the_times_of_the_commits(
@@ -30,13 +41,24 @@ def test_a_look_up_is_asked_with_the_times_of_the_commits(
 
     monkeypatch.setattr(lookup, "look_up_orders", look_up_orders)
     later = NOON + timedelta(microseconds=1)
-    changes = [change(1, "c", None, NOON), change(2, "u", 8, later)]
+    changes = [
+        change(1, "c", None, NOON, OrderRow(1, 40, NOON, [])),
+        change(2, "u", 8, later, ORDER),
+        change(3, "d", 9, later),
+    ]
     enriched = LookupEnrichment(None, home).enriched(changes)
     (orders,) = asked
     assert orders.to_pydict() == {
-        "order_id": [1, 2],
-        "op": ["c", "u"],
-        "tx_id": [None, 8],
-        "committed_at": [NOON, later],
+        "order_id": [1, 2, 3],
+        "op": ["c", "u", "d"],
+        "tx_id": [None, 8, 9],
+        "committed_at": [NOON, later, later],
     }
-    assert {name: values.to_pylist() for name, values in enriched.items()} == FOUND.to_pydict()
+    found = {name: values.to_pylist() for name, values in enriched.items()}
+    moment = {"snapshot": "700:702:700", "wal_lsn": 5_000}
+    assert found.pop("look_up") == [
+        {"table_assignment_id": 40, "pizza_ids": [], **moment},
+        {"table_assignment_id": 41, "pizza_ids": [3, None, 3], **moment},
+        None,
+    ]
+    assert found == FOUND.select(["client_name", "is_raced"]).to_pydict()

@@ -39,7 +39,7 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     uri = settings.table_uri(contracts.change_log_table(line.mode))
     change_log = delta.open_table(uri, line.stream_version)
     columns = frames.columns_frame(
-        change_log, contracts.CHANGE_LOG_COLUMNS, (contracts.CHANGE_LOG_PARTITION,)
+        change_log, contracts.change_log_columns(line.mode), (contracts.CHANGE_LOG_PARTITION,)
     )
     # Step 2: the changes, unless they are of another shape and cannot be read as declared.
     parts = [Part(PARITY_SUITE, _parity_frame(line)), Part(COLUMN_SUITE, columns)]

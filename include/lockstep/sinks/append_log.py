@@ -16,6 +16,7 @@ from deltalake import (
     CommitProperties,
     DeltaTable,
     PostCommitHookProperties,
+    Schema,
     Transaction,
     WriterProperties,
     write_deltalake,
@@ -48,6 +49,16 @@ _ARROW_TYPES = {
     "timestamp": pa.timestamp("us", "UTC"),
     "array<struct<pizza:string,price:decimal(10,2)>>": pa.list_(
         pa.struct([("pizza", pa.string()), ("price", pa.decimal128(10, 2))])
+    ),
+    "struct<table_assignment_id:bigint,pizza_ids:array<int>,snapshot:string,wal_lsn:bigint>": (
+        pa.struct(
+            [
+                ("table_assignment_id", pa.int64()),
+                ("pizza_ids", pa.list_(pa.int32())),
+                ("snapshot", pa.string()),
+                ("wal_lsn", pa.int64()),
+            ]
+        )
     ),
 }
 
@@ -152,6 +163,8 @@ class AppendLog:
         """Open the table, or make an empty one with these columns.
 
         capture_id: which capture its rows are of; None leaves what the table says of that.
+        A table that lacks only the last columns, as an earlier version made it, gets them now; its
+        rows have nulls there.
         """
         self.uri = uri
         self._capture_id = capture_id
@@ -160,6 +173,7 @@ class AppendLog:
         self._kept_hours = versions_kept_hours
         with told(uri):
             self._table = self._opened()
+            self._add_new_columns()
         self._maintenance = Maintenance(self._table.version())
         self._require_columns()
         self.reached = reached_of(self._table)
@@ -247,11 +261,20 @@ class AppendLog:
             },
         )
 
+    def _add_new_columns(self) -> None:
+        found = len(self._table.schema().fields)
+        if found < len(self.schema) and self._column_names() == self.schema.names[:found]:
+            missing = Schema.from_arrow(pa.schema(list(self.schema)[found:])).fields
+            self._table.alter.add_columns(missing, post_commithook_properties=NO_HOOKS)
+
+    def _column_names(self) -> list[str]:
+        return [field.name for field in self._table.schema().fields]
+
     def _require_columns(self) -> None:
-        found = pa.schema(self._table.schema().to_arrow())
-        if found.names != self.schema.names:
+        found = self._column_names()
+        if found != self.schema.names:
             raise LakehouseError(
-                f"the table {self.uri} has the columns {', '.join(found.names)}, not "
+                f"the table {self.uri} has the columns {', '.join(found)}, not "
                 f"{', '.join(self.schema.names)}: another version wrote it; "
                 "`lockstep stream rebuild` makes it anew"
             )

@@ -54,13 +54,19 @@ SEEN = pa.schema(
         ("order_committed_at", _TIME),
         ("newest_committed_at", _TIME),
         ("is_whole", pa.bool_()),
+        ("snapshot", pa.string()),
+        ("wal_lsn", pa.int64()),
     ]
 )
+MOMENT = ("snapshot", "wal_lsn")
+"""When an order was looked up: the statement's snapshot, and a position of the log after it."""
 _SEEN_TYPES = {
     **CHANGE_LOG_COLUMNS,
     "order_committed_at": "timestamp",
     "newest_committed_at": "timestamp",
     "is_whole": "boolean",
+    "snapshot": "string",
+    "wal_lsn": "bigint",
 }
 _SEEN_DDL = ", ".join(f"{name} {_SEEN_TYPES[name]}" for name in SEEN.names)
 
@@ -78,8 +84,9 @@ def look_up_orders(spark: "SparkSession", settings: Settings, orders: pa.Table) 
 
     orders: order_id, op (c, u, d), tx_id (null for rows of the snapshot), committed_at (when the
         database committed the change, microseconds, UTC); an order may be there several times.
-    Returns order_time, client_name, table_name, pizzas, is_raced, in the order of the changes. A
-    delete has nulls and asks nothing; so has an order that is no longer there, which is marked.
+    Returns order_time, client_name, table_name, pizzas, is_raced, snapshot (pg_snapshot, as text)
+    and wal_lsn, in the order of the changes. A delete has nulls and asks nothing. An order that was
+    not there has nulls up to pizzas, and is marked.
     Raises PostgresUnavailableError.
     """
     alive = orders.filter(pc.not_equal(orders["op"], DELETED))
@@ -88,7 +95,7 @@ def look_up_orders(spark: "SparkSession", settings: Settings, orders: pa.Table) 
 
 
 def judged(orders: pa.Table, seen: pa.Table) -> pa.Table:
-    """The changes' enriched columns and is_raced, from what was seen of their orders. Pure.
+    """The changes' columns as look_up_orders returns them, from what was seen of the orders. Pure.
 
     A change of the log has been seen as it was only if the order's row is the very version that its
     transaction wrote (an older one: the commit was not yet visible), everything that the order
@@ -110,7 +117,8 @@ def judged(orders: pa.Table, seen: pa.Table) -> pa.Table:
     )
     # null: the order, or its version's time, is not known, so nor is what happened since
     is_raced = pc.and_not(pc.invert(pc.fill_null(is_as_then, False)), is_deleted)
-    return of_order.select(ENRICHED.names).append_column("is_raced", is_raced)
+    columns = of_order.select([*ENRICHED.names, *MOMENT])
+    return columns.add_column(len(ENRICHED), "is_raced", is_raced)
 
 
 def _seen(spark: "SparkSession", settings: Settings, ids: pa.ChunkedArray) -> pa.Table:
@@ -138,7 +146,7 @@ def _unavailable(error: Exception) -> PostgresUnavailableError | None:
 def _reading(
     target: RoleConnection,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What an executor does: ids in, the orders that exist out.
+    """What an executor does: ids in, a row for each out.
 
     Spark sends it to the Python workers with all that it refers to: one role's connection.
     """
@@ -175,14 +183,15 @@ def _as_arrow(rows: list[tuple]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SEEN)
 
 
-def _pizzas(texts: Iterable[str]) -> pa.Array:
-    """The view's JSON as lists of pizza and price, in the order's own sequence."""
-    lists = [_LISTED.decode(text) for text in texts]
-    items = [item for listed in lists for item in listed]
+def _pizzas(texts: Iterable[str | None]) -> pa.Array:
+    """The view's JSON as lists of pizza and price, in the order's own sequence; null stays null."""
+    lists = [None if text is None else _LISTED.decode(text) for text in texts]
+    items = [item for listed in lists for item in listed or ()]
     names = pa.array([item.pizza for item in items], pa.string())
     prices = pa.array([item.price for item in items], pa.decimal128(10, 2))
     structs = pa.StructArray.from_arrays([names, prices], fields=list(_PIZZAS.value_type))
     ends = [0]
     for listed in lists:
-        ends.append(ends[-1] + len(listed))
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs, type=_PIZZAS)
+        ends.append(ends[-1] + len(listed or ()))
+    is_null = pa.array([listed is None for listed in lists], pa.bool_())
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs, _PIZZAS, mask=is_null)

@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from lockstep.cdc.records import PublishedOrder
-from lockstep.contracts import CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION
+from lockstep.contracts import CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION, LOOK_UP_COLUMNS
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.streams.fold import OrderChange
 
 SCHEMA = arrow_schema(CHANGE_LOG_COLUMNS)
+LOOK_UP_SCHEMA = arrow_schema(LOOK_UP_COLUMNS)
 _TIME = pa.timestamp("us", "UTC")
 _DAY_US = 86_400_000_000
 
@@ -42,7 +43,7 @@ def change_log_rows(
 ) -> pa.Table:
     """The changes with their enriched columns (of the same length and order), as the log has them.
 
-    enriched: order_time, client_name, table_name, pizzas, and is_raced where a mode marks rows.
+    enriched: order_time, client_name, table_name, pizzas; of mode lookup is_raced and look_up, too.
     seen_us: when the driver had read the micro-batch. written_at is stamped later (`stamped`).
     """
     count = len(changes)
@@ -60,7 +61,8 @@ def change_log_rows(
         CHANGE_LOG_PARTITION: pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
         **enriched,
     }
-    return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+    schema = LOOK_UP_SCHEMA if "look_up" in enriched else SCHEMA
+    return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
 def stamped(rows: pa.Table, written_at: datetime) -> pa.Table:

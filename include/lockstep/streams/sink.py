@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from lockstep.cdc.transactions import Transaction
 from lockstep.contracts import (
-    CHANGE_LOG_COLUMNS,
     CHANGE_LOG_PARTITION,
     StreamMode,
+    change_log_columns,
     change_log_table,
 )
 from lockstep.faults import Point, reach
@@ -81,7 +81,10 @@ class Enrichment(ABC):
 
     @abstractmethod
     def enriched(self, changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
-        """order_time, client_name, table_name, pizzas (and is_raced) of each change, in order."""
+        """order_time, client_name, table_name, pizzas of each change, in order.
+
+        And is_raced and look_up in mode lookup.
+        """
 
     def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:  # noqa: B027
         """Take in, durably, what else the transactions say, before their orders are enriched."""
@@ -101,7 +104,7 @@ def open_change_log(
     """The mode's change log, for its one writer; capture_id: of what it will append."""
     return AppendLog(
         settings.table_uri(change_log_table(mode)),
-        CHANGE_LOG_COLUMNS,
+        change_log_columns(mode),
         CHANGE_LOG_PARTITION,
         settings.stream_versions_kept_hours,
         capture_id,

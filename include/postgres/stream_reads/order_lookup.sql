@@ -1,9 +1,16 @@
--- The enriched orders of a micro-batch, and how new what they were read from is: one statement, so
--- one snapshot.
+-- The enriched orders of a micro-batch, how new what they were read from is, and the snapshot that
+-- was read: one statement, so one snapshot. A row for each id; an order that is not there has nulls.
 --
+-- wal_lsn is read after the snapshot was taken: what the snapshot sees was committed at or before it.
 -- A commit timestamp is null when PostgreSQL no longer keeps it (the row was frozen since): long ago.
 -- is_whole: everything that the order names was there; a row deleted since leaves no timestamp.
-WITH commits AS (
+WITH moment AS MATERIALIZED (
+    SELECT
+        pg_current_snapshot()::text AS snapshot,
+        (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint AS wal_lsn
+),
+
+commits AS (
     SELECT
         orders.id AS order_id,
         pg_xact_commit_timestamp(orders.xmin) AS order_committed_at,
@@ -29,17 +36,34 @@ WITH commits AS (
         INNER JOIN pizzas ON pizzas.id = ordered.pizza_id
     ) AS listed
     WHERE orders.id = ANY(%(ids)s::bigint[])
+),
+
+seen AS (
+    SELECT
+        commits.order_id,
+        order_enriched_in.order_time,
+        order_enriched_in.client_name,
+        order_enriched_in.table_name,
+        order_enriched_in.pizzas::text AS pizzas,
+        commits.order_committed_at,
+        commits.newest_committed_at,
+        commits.is_whole
+    FROM commits
+    INNER JOIN order_enriched_in ON order_enriched_in.order_id = commits.order_id
+    WHERE order_enriched_in.order_id = ANY(%(ids)s::bigint[])
 )
 
 SELECT
-    commits.order_id,
-    order_enriched_in.order_time,
-    order_enriched_in.client_name,
-    order_enriched_in.table_name,
-    order_enriched_in.pizzas::text AS pizzas,
-    commits.order_committed_at,
-    commits.newest_committed_at,
-    commits.is_whole
-FROM commits
-INNER JOIN order_enriched_in ON order_enriched_in.order_id = commits.order_id
-WHERE order_enriched_in.order_id = ANY(%(ids)s::bigint[])
+    asked.order_id,
+    seen.order_time,
+    seen.client_name,
+    seen.table_name,
+    seen.pizzas,
+    seen.order_committed_at,
+    seen.newest_committed_at,
+    seen.is_whole,
+    moment.snapshot,
+    moment.wal_lsn
+FROM unnest(%(ids)s::bigint[]) AS asked (order_id)
+CROSS JOIN moment
+LEFT JOIN seen ON seen.order_id = asked.order_id
