@@ -379,5 +379,5 @@ def test_the_policy_tolerates_drift_and_the_look_ups_race(
     policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
     passes = kind in (DifferenceClass.DIMENSION_DRIFT, DifferenceClass.CHANGED_AFTER_CUT)
     passes |= kind is DifferenceClass.LOOKUP_RACE and mode is StreamMode.LOOKUP
-    assert policy.verdict(mode, {kind: 1}) is (Verdict.PASS if passes else Verdict.FAIL)
-    assert policy.verdict(mode, {kind: 0}) is Verdict.PASS
+    assert policy.verdict(mode, {kind: 1}, 1) is (Verdict.PASS if passes else Verdict.FAIL)
+    assert policy.verdict(mode, {kind: 0}, 0) is Verdict.PASS

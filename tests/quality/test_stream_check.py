@@ -23,6 +23,7 @@ from lockstep.contracts import (
 from lockstep.errors import LakehouseError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
+from lockstep.parity.policy import POLICY_FILE, read_policy
 from lockstep.quality import check_stream, stream_check
 from lockstep.quality.stream_check import (
     CHANGE_SUITE,
@@ -269,6 +270,16 @@ def test_what_the_policy_does_not_tolerate_fails(settings, mode, kinds, failed):
     assert not_passed(report) == dict.fromkeys(failed, FAIL)
     assert all(f"{kind}: 2 orders; expected none" in report.failures for kind in failed)
     assert stream_failures(report) == []
+
+
+def test_more_raced_orders_than_the_policy_allows_fail(settings):
+    write(settings, changes_of(0), StreamMode.LOOKUP)
+    policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
+    most = policy.limit(StreamMode.LOOKUP, DifferenceClass.LOOKUP_RACE, 10)
+    counts = {DifferenceClass.LOOKUP_RACE: most + 1}
+    report = check_stream(settings, line(0, mode=StreamMode.LOOKUP, counts=counts))
+    assert not_passed(report) == {"lookup_race": FAIL}
+    assert f"lookup_race: {most + 1} orders; expected at most {most}" in report.failures[0]
 
 
 def test_a_failed_verdict_fails_whatever_the_counts_and_the_table_is_judged_too(settings):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep.contracts import StreamMode, Verdict, Window
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.parity import comparison, evidence
@@ -54,8 +54,8 @@ def check_window(
             verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
     if verdict is None:
         compared = comparison.compare(session(), settings, window, mode, ready)
-        verdict = policy.verdict(mode, compared.counts)
-        reason = _reason(policy.failing(mode, compared.counts))
+        verdict = policy.verdict(mode, compared.counts, compared.orders)
+        reason = policy.reason(mode, compared.counts, compared.orders)
         if ready.repairs and verdict is Verdict.PASS:
             reason = (
                 f"{len(ready.cuts_of_repaired()):,} of its orders were repaired after the hourly "
@@ -85,7 +85,7 @@ def check_window(
         checked_at=datetime.now(UTC),
         seconds=time.monotonic() - started,
     )
-    failing = policy.failing(mode, compared.counts)
+    failing = policy.failing(mode, compared.counts, compared.orders)
     differences = evidence.differences(settings, compared.differing)
     differences.sort(key=lambda one: one.kind not in failing)  # what fails the window comes first
     book.append(settings, line, differences)
@@ -99,7 +99,3 @@ def _given_up(settings: Settings, window: Window, mode: StreamMode, ready: Readi
     """
     read_at = max([ready.run.cut.taken_at, *(repair.cut.taken_at for repair in ready.repairs)])
     return described(touching(given_up_records(settings), window, mode, read_at))
-
-
-def _reason(failing: dict[DifferenceClass, int]) -> str:
-    return ", ".join(f"{count:,} {kind}" for kind, count in failing.items())

@@ -91,11 +91,13 @@ def _facts(line: Comparison) -> dict[str, object]:
     policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
     file = POLICY_FILE.relative_to(PROJECT_DIR)
     for kind in DifferenceClass:
+        bound = policy.limit(line.mode, kind, line.orders_compared)
         if kind is DifferenceClass.CHANGED_AFTER_CUT:
-            bound, allowed = None, "any: no part of the verdict"
+            allowed = "any: no part of the verdict"
         elif kind in policy.tolerated[line.mode]:
-            bound, allowed = None, f"any: by design of {line.mode} ({file})"
+            most = "any" if bound is None else f"at most {bound:,}"
+            allowed = f"{most}: by design of {line.mode} ({file})"
         else:
-            bound, allowed = 0, "none"
+            allowed = "none"
         facts |= {f"{kind}_max": bound, f"{kind}_allowed": allowed}
     return facts
