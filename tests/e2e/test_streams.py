@@ -97,6 +97,7 @@ def written(bench: Bench, spark: SparkSession) -> Window:
 
 
 def compared(bench: Bench, window: Window, spark: SparkSession, mode: StreamMode) -> Check:
+    wait_until_past_the_cut(bench.settings, window, mode)
     ready = readiness(bench.settings, window, mode)
     return check_window(lambda: spark, bench.settings, window, mode, ready)
 

@@ -136,6 +136,51 @@ class History:
                 )
         return log
 
+    def looked_up_log(self, rng: random.Random) -> list[dict]:
+        """The change log of a look-up that asks up to a dozen transactions after each commit.
+
+        It marks each row that is not as of its commit, and some others.
+        """
+        return [self.looked_up(change, rng) for change in self.change_log()]
+
+    def looked_up(self, change: dict, rng: random.Random) -> dict:
+        """The change as a look-up brings it that sees the database some transactions later."""
+        place = self._place(change)
+        seen = seen_by(rng, self.transactions, place + rng.choice((0, 1, 1, 2, 12)), frozenset())
+        looked_up = change | {"look_up": self.look_up(change, seen)}
+        if change["op"] == "d":
+            return looked_up | {"look_up": None}
+        found = self.enriched_at(seen, change["order_id"])
+        is_raced = rng.random() < 0.2 or any(found[name] != change[name] for name in COMPARED)
+        return looked_up | found | {"is_raced": is_raced}
+
+    def look_up(self, change: dict, seen: frozenset[int]) -> dict | None:
+        """What the change refers to, and the snapshot that sees these commit LSNs."""
+        row = self._written(change)
+        return row and {
+            "table_assignment_id": row["table_assignment_id"],
+            "pizza_ids": row["pizzas"],
+            "snapshot": self.snapshot_of(seen),
+            "wal_lsn": max(seen),
+        }
+
+    def enriched_at(self, seen: frozenset[int], order_id: int) -> dict:
+        """The order as a snapshot sees it; nulls when it is not there."""
+        rows = {key: row for key, (row, _) in self.at(seen).items()}
+        return _enriched(rows.get(("orders", order_id)), rows)
+
+    def seen_in(self, snapshot: str) -> frozenset[int]:
+        """Commit LSNs of what a snapshot of this history sees."""
+        hidden = set(map(int, filter(None, snapshot.split(":")[2].split(","))))
+        return frozenset(t.commit_lsn for t in self.transactions if t.tx_id not in hidden)
+
+    def _place(self, change: dict) -> int:
+        lsns = [t.commit_lsn for t in self.transactions]
+        return lsns.index(change["commit_lsn"])
+
+    def _written(self, change: dict) -> Row:
+        return self.transactions[self._place(change)].writes["orders", change["order_id"]]
+
     def dimension_changes(self) -> list[dict]:
         return [
             {
@@ -155,22 +200,26 @@ class History:
             if table != "orders"
         ]
 
-    def expected(self) -> dict[int, str]:
-        """Each order of the window that differs, and why, when neither side is at fault."""
+    def expected(self, log: list[dict] | None = None) -> dict[int, str]:
+        """Each order of the window that differs, and why, when neither side is at fault.
+
+        log: the stream's; None: with each order as of its own commit.
+        """
         batch = {row["order_id"]: row for row in self.batch_rows()}
         stream: dict[int, dict] = {}
         after: dict[int, dict] = {}
-        for change in self.change_log():
+        for change in log or self.change_log():
             is_seen = change["commit_lsn"] in self.cut_of(change["order_id"])
             side = stream if is_seen else after
             side[change["order_id"]] = change
         expected = {}
         for id_ in batch.keys() | after.keys():
             if id_ in batch:
-                mine = {name: batch[id_][name] for name in _COMPARED}
-                theirs = {name: stream[id_][name] for name in _COMPARED}
+                mine = {name: batch[id_][name] for name in COMPARED}
+                theirs = {name: stream[id_][name] for name in COMPARED}
                 if mine != theirs:
-                    expected[id_] = "dimension_drift"
+                    is_raced = stream[id_]["is_raced"]
+                    expected[id_] = "lookup_race" if is_raced else "dimension_drift"
                 elif id_ in after:
                     expected[id_] = "changed_after_cut"
             elif after[id_]["op"] != "d" and _is_in_window(after[id_]):
@@ -178,16 +227,16 @@ class History:
         return expected
 
 
-_COMPARED = ("order_time", "client_name", "table_name", "pizzas")
+COMPARED = ("order_time", "client_name", "table_name", "pizzas")
 
 
 def _is_in_window(row: dict) -> bool:
-    return WINDOW.start <= row["order_time"] < WINDOW.end
+    return row["order_time"] is not None and WINDOW.start <= row["order_time"] < WINDOW.end
 
 
 def _enriched(order: Row, rows: dict[Key, Row]) -> dict:
     if order is None:
-        return dict.fromkeys(_COMPARED)
+        return dict.fromkeys(COMPARED)
     seat = rows.get((TABLE_ASSIGNMENT, order["table_assignment_id"])) or {}
     client = rows.get((CLIENTS, seat.get("client_id"))) or {}
     table = rows.get((TABLES, seat.get("table_id"))) or {}
@@ -215,7 +264,7 @@ class Shop:
             self._commit(dict(self._work()))
         history = History(deepcopy(self.transactions))
         last = len(history.transactions) - self.rng.randint(0, 12)
-        seen = self._seen(history.transactions, last, frozenset())
+        seen = seen_by(self.rng, history.transactions, last, frozenset())
         for transaction in history.transactions:
             transaction.is_visible = transaction.commit_lsn in seen
         return history
@@ -228,7 +277,7 @@ class Shop:
             transaction.is_visible = False
         visible = history.visible
         for later in (transactions // 12, transactions // 6):
-            visible = self._seen(history.transactions, last + later, visible)
+            visible = seen_by(self.rng, history.transactions, last + later, visible)
             changed = history.changed(visible)
             orders = {id_: how for id_, how in changed.items() if self.rng.random() < 0.7}
             history.repairs.append(Repair(visible, orders))
@@ -315,20 +364,21 @@ class Shop:
     def _seating(self) -> dict:
         return {"client_id": self.rng.randint(1, 8), "table_id": self.rng.randint(1, 8)}
 
-    def _seen(
-        self, transactions: list[Transaction], last: int, known: frozenset[int]
-    ) -> frozenset[int]:
-        """What a snapshot sees that was taken before the transaction number `last` was committed.
 
-        All that an earlier one has seen (known); of the rest some are still in progress, if nothing
-        visible came after.
-        """
-        touched: set[Key] = set()
-        seen: set[int] = set()
-        for place, transaction in reversed(list(enumerate(transactions))):
-            is_free = not touched & transaction.writes.keys()
-            is_hidden = place >= last or (place > 0 and is_free and self.rng.random() < 0.1)
-            if transaction.commit_lsn in known or not is_hidden:
-                seen.add(transaction.commit_lsn)
-                touched |= transaction.writes.keys()
-        return frozenset(seen)
+def seen_by(
+    rng: random.Random, transactions: list[Transaction], last: int, known: frozenset[int]
+) -> frozenset[int]:
+    """What a snapshot sees that was taken before the transaction number `last` was committed.
+
+    Commit LSNs: all that an earlier one has seen (known); of the rest some are still in progress,
+    if nothing visible came after.
+    """
+    touched: set[Key] = set()
+    seen: set[int] = set()
+    for place, transaction in reversed(list(enumerate(transactions))):
+        is_free = not touched & transaction.writes.keys()
+        is_hidden = place >= last or (place > 0 and is_free and rng.random() < 0.1)
+        if transaction.commit_lsn in known or not is_hidden:
+            seen.add(transaction.commit_lsn)
+            touched |= transaction.writes.keys()
+    return frozenset(seen)

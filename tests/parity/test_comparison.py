@@ -23,8 +23,10 @@ from lockstep.contracts import (
     ReadMode,
     StreamMode,
     Verdict,
+    change_log_columns,
     change_log_table,
 )
+from lockstep.ledger.words import explanation
 from lockstep.parity import comparison, evidence
 from lockstep.parity.comparison import Compared
 from lockstep.parity.policy import POLICY_FILE, read_policy
@@ -33,7 +35,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from pyspark.sql import SparkSession
 
-from tests.parity.history import WINDOW, History, Shop
+from tests.parity.history import COMPARED, WINDOW, History, Shop, seen_by
 
 pytestmark = pytest.mark.spark
 
@@ -103,7 +105,7 @@ class Tables:
             for row in self.batch
         ]
         self._table(ORDERS_ENRICHED_BATCH, batch, BATCH)
-        self._table(change_log_table(mode), self.log, LOG)
+        self._table(change_log_table(mode), self.log, arrow_schema(change_log_columns(mode)))
         self._table(
             DIMENSION_CHANGES,
             self.history.dimension_changes(),
@@ -119,6 +121,13 @@ class Tables:
         of_order = Counter(change["order_id"] for change in self.log)
         batch = {row["order_id"] for row in self.batch}
         return [c for c in self.log if of_order[c["order_id"]] == 1 and c["order_id"] in batch]
+
+    def batch_row(self, change: dict) -> dict:
+        return next(row for row in self.batch if row["order_id"] == change["order_id"])
+
+    def seen(self, change: dict) -> frozenset[int]:
+        """Commit LSNs of what the change's look-up saw."""
+        return self.history.seen_in(change["look_up"]["snapshot"])
 
 
 Fault = Callable[[Tables, dict], str | None]
@@ -177,15 +186,9 @@ def other_time(_: Tables, change: dict) -> str:
     return "value_mismatch"
 
 
-def raced_look_up(_: Tables, change: dict) -> str:
+def raced_without_a_snapshot(_: Tables, change: dict) -> str:
     change |= {"is_raced": True, "table_name": "a table of later"}
-    return "lookup_race"
-
-
-def gone_when_looked_up(_: Tables, change: dict) -> str:
-    change |= dict.fromkeys(("order_time", "client_name", "table_name", "pizzas"))
-    change["is_raced"] = True
-    return "lookup_race"
+    return "value_mismatch"
 
 
 def raced_with_other_time(_: Tables, change: dict) -> str:
@@ -214,12 +217,84 @@ FAULTS: list[Fault] = [
     pizza_repeated,
     name_null,
     other_time,
-    raced_look_up,
-    gone_when_looked_up,
+    raced_without_a_snapshot,
     raced_with_other_time,
     row_lost_in_batch,
     cancelled_by_nobody,
 ]
+
+
+def never_true(_: Tables, change: dict, __: random.Random) -> dict:
+    return change | {"table_name": "a table that never was"}
+
+
+def of_another_moment(tables: Tables, change: dict, rng: random.Random) -> dict:
+    last = len(tables.history.transactions) - rng.randint(0, 20)
+    seen = seen_by(rng, tables.history.transactions, last, frozenset())
+    return change | tables.history.enriched_at(seen, change["order_id"])
+
+
+def of_its_commit(tables: Tables, change: dict, _: random.Random) -> dict:
+    then = next(c for c in tables.history.change_log() if c["order_id"] == change["order_id"])
+    return change | {name: then[name] for name in COMPARED}
+
+
+def as_in_the_hourly_table_but_for_a_name(
+    tables: Tables, change: dict, rng: random.Random
+) -> dict | None:
+    """What equals the hourly table, too, must be what the look-up saw."""
+    batch = tables.batch_row(change)
+    name = rng.choice([n for n in COMPARED if batch[n] != change[n]] or ["pizzas"])
+    return change | {n: batch[n] for n in COMPARED if n != name}
+
+
+def gone(_: Tables, change: dict, __: random.Random) -> dict:
+    return change | dict.fromkeys(COMPARED)
+
+
+def of_another_order(tables: Tables, change: dict, rng: random.Random) -> dict:
+    """Consistently: what that order refers to, and the names and prices of it."""
+    log = tables.history.change_log()
+    other = rng.choice([c for c in log if c["op"] != "d"])
+    seen = tables.seen(change)
+    values = tables.history.enriched_at(seen, other["order_id"])
+    look_up = tables.history.look_up(other, seen)
+    return change | values | {"order_time": change["order_time"], "look_up": look_up}
+
+
+def snapshot_of_another_moment(tables: Tables, change: dict, rng: random.Random) -> dict:
+    last = len(tables.history.transactions) - rng.randint(0, 20)
+    seen = seen_by(rng, tables.history.transactions, last, frozenset())
+    return change | {"look_up": tables.history.look_up(change, seen)}
+
+
+def snapshot_not_kept(_: Tables, change: dict, __: random.Random) -> dict:
+    return change | {"look_up": None}
+
+
+WRONG_LOOK_UPS = [
+    never_true,
+    of_another_moment,
+    of_its_commit,
+    as_in_the_hourly_table_but_for_a_name,
+    gone,
+    of_another_order,
+    snapshot_of_another_moment,
+    snapshot_not_kept,
+]
+
+
+def is_wrong(tables: Tables, change: dict) -> bool:
+    """Whether a raced row differs from the hourly table, and is not what its look-up saw."""
+    batch = tables.batch_row(change)
+    if all(change[name] == batch[name] for name in COMPARED):
+        return False
+    if change["look_up"] is None:
+        return True
+    told, origin = change["look_up"], batch["origin"]
+    names = ("table_assignment_id", "pizza_ids")
+    held = tables.history.enriched_at(tables.seen(change), change["order_id"])
+    return any(told[n] != origin[n] for n in names) or any(held[n] != change[n] for n in COMPARED)
 
 
 def found_in(compared: Compared) -> dict[int, str]:
@@ -269,16 +344,21 @@ def test_repaired_orders_are_judged_at_the_cut_of_their_last_repair(
     assert {"equal", "dimension_drift"} <= set(classes)
 
 
+def some_evening(rng: random.Random, number: int) -> History:
+    """Each second one with repairs."""
+    shop = Shop(rng.randrange(2**32))
+    return shop.repaired_evening(700) if number % 2 else shop.evening(700)
+
+
 def test_each_planted_fault_is_found_in_its_class_and_nothing_else_is(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     planted: Counter[str] = Counter()
     for number in range(ROUNDS):
         rng = random.Random(f"{seed} {number}")
-        shop = Shop(rng.randrange(2**32))
-        history = shop.repaired_evening(700) if number % 2 else shop.evening(700)
+        history = some_evening(rng, number)
         tables = Tables(history, tmp_path / str(number))
-        expected = tables.history.expected()
+        expected = history.expected()
         for change in rng.sample(tables.live(), FAULTS_OF_A_ROUND):
             fault = rng.choice(FAULTS)
             found = fault(tables, change)
@@ -288,6 +368,107 @@ def test_each_planted_fault_is_found_in_its_class_and_nothing_else_is(
         assert found_in(tables.compare(spark, StreamMode.LOOKUP)) == expected, number
     assert planted.total() >= 200
     assert set(planted) == {fault.__name__ for fault in FAULTS}
+
+
+def test_a_look_up_of_another_moment_is_a_race_whatever_the_hourly_table_drifted(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    both, gone_or_not_there = 0, 0
+    for number in range(2):
+        shop = Shop(seed + number)
+        history = shop.repaired_evening(600) if number else shop.evening(600)
+        tables = looked_up(history, tmp_path / str(number), random.Random(seed))
+        expected = history.expected(tables.log)
+        compared = tables.compare(spark, StreamMode.LOOKUP)
+        assert found_in(compared) == expected
+        assert compared.counts == Counter(expected.values())
+        assert set(expected.values()) == {"lookup_race", "dimension_drift", "changed_after_cut"}
+        drifted = history.expected()
+        races = [row for row in compared.differing if row["class"] == DifferenceClass.LOOKUP_RACE]
+        both += sum(drifted.get(row["order_id"]) == "dimension_drift" for row in races)
+        gone_or_not_there += sum(row["stream"]["order_time"] is None for row in races)
+    assert both
+    assert gone_or_not_there
+
+
+def test_a_look_up_that_saw_something_else_is_a_mismatch(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    planted: Counter[str] = Counter()
+    for number in range(ROUNDS):
+        rng = random.Random(f"{seed} {number}")
+        history = some_evening(rng, number)
+        tables = looked_up(history, tmp_path / str(number), rng)
+        wrong = plant_wrong_look_ups(tables, rng)
+        planted.update(wrong.values())
+        expected = history.expected(tables.log) | dict.fromkeys(wrong, "value_mismatch")
+        compared = tables.compare(spark, StreamMode.LOOKUP)
+        assert found_in(compared) == expected, (number, wrong)
+        assert compared.counts[DifferenceClass.LOOKUP_RACE] > 0
+    assert planted.total() >= 100
+    assert set(planted) == {fault.__name__ for fault in WRONG_LOOK_UPS}
+
+
+def looked_up(history: History, folder: Path, rng: random.Random) -> Tables:
+    """A history's tables, the stream's as the look-up leaves it."""
+    tables = Tables(history, folder)
+    tables.log = history.looked_up_log(rng)
+    return tables
+
+
+def plant_wrong_look_ups(tables: Tables, rng: random.Random) -> dict[int, str]:
+    """Spoil some raced rows; which orders, and how. Every other change stays right."""
+    wrong = {}
+    for change in rng.sample(tables.live(), FAULTS_OF_A_ROUND):
+        fault = rng.choice(WRONG_LOOK_UPS)
+        spoilt = fault(tables, change, rng)
+        spoilt["is_raced"] = True
+        if is_wrong(tables, spoilt):
+            change.update(spoilt)
+            wrong[change["order_id"]] = fault.__name__
+    return wrong
+
+
+def test_a_race_names_what_the_look_up_saw_and_the_changes_that_explain_it(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    history = Shop(seed).evening(600)
+    tables = looked_up(history, tmp_path, random.Random(seed))
+    told = evidence.differences(tables.settings, tables.compare(spark, StreamMode.LOOKUP).differing)
+    races = [one for one in told if one.kind is DifferenceClass.LOOKUP_RACE]
+    writes = {(key, t.tx_id) for t in history.transactions for key in t.writes}
+    how = Counter()
+    for race in races:
+        found = json.loads(race.evidence)
+        change, seen = found["change"], found["seen"]
+        for one in found["explained_by"]:
+            assert ((one["table"], one["id"]), one["tx_id"]) in writes
+            assert f"by transaction {one['tx_id']}" in explanation(race)
+        if seen is None:
+            how["not visible"] += 1
+            assert "not yet visible" in explanation(race)
+        elif seen["tx_id"] != change["tx_id"]:
+            how["another version"] += 1
+            assert (("orders", race.order_id), seen["tx_id"]) in writes
+            assert f"transaction {seen['tx_id']}" in explanation(race)
+        else:
+            how["names"] += 1
+            assert found["explained_by"]
+    assert set(how) == {"not visible", "another version", "names"}
+
+
+def test_a_raced_row_of_a_table_without_snapshots_is_a_mismatch_that_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = Tables(Shop(1).evening(50), tmp_path)
+    change = tables.live()[0]
+    change |= {"is_raced": True, "table_name": "a table of later"}
+    log = pa.Table.from_pylist(tables.log, LOG)  # without what later versions keep
+    write_deltalake(tables.settings.table_uri(change_log_table(StreamMode.LOOKUP)), log)
+    told = evidence.differences(tables.settings, tables.compare(spark, StreamMode.LOOKUP).differing)
+    (mismatch,) = (one for one in told if one.order_id == change["order_id"])
+    assert mismatch.kind is DifferenceClass.VALUE_MISMATCH
+    assert "kept no snapshot" in explanation(mismatch)
 
 
 def test_a_drift_names_the_change_that_explains_it(

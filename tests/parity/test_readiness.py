@@ -48,13 +48,14 @@ def settings(tmp_path: Path) -> Settings:
 def look(
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
+    mode: StreamMode = MODE,
     *,
     stream: int = CUT_LSN,
     history: int = CUT_LSN,
     began: datetime | None = WINDOW.start,
 ) -> Readiness:
     """Readiness when stream and history have come so far."""
-    log = open_change_log(settings, MODE)
+    log = open_change_log(settings, mode)
     log.append(log.schema.empty_table(), stream, 1)
     dimensions = AppendLog(
         settings.table_uri(DIMENSION_CHANGES),
@@ -64,7 +65,7 @@ def look(
     )
     dimensions.append(arrow_schema(DIMENSION_CHANGES_COLUMNS).empty_table(), history, 1)
     monkeypatch.setattr(room.change_topic, "began_at", lambda _: began)
-    return readiness(settings, WINDOW, MODE)
+    return readiness(settings, WINDOW, mode)
 
 
 def test_both_sides_past_the_cut_are_ready(
@@ -95,6 +96,70 @@ def test_what_stands_against_it_is_said(
     ready = look(settings, monkeypatch, **state)
     assert ready.verdict is verdict
     assert words in ready.reason
+
+
+def raced(commit_lsn: int, wal_lsn: int | None, **other: object) -> dict:
+    """A row that the look-up marked, of the window unless said otherwise."""
+    row = {"order_id": 7, "order_time": WINDOW.start, "is_raced": True, "commit_lsn": commit_lsn}
+    look_up = {"snapshot": "700:700:", "wal_lsn": wal_lsn}
+    return row | {"look_up": look_up, "commit_date": WINDOW.start.date()} | other
+
+
+LOOKED_UP_AT = CUT_LSN + 300
+
+
+@pytest.mark.parametrize(
+    ("stream", "history", "lagging"),
+    [
+        (LOOKED_UP_AT - 1, LOOKED_UP_AT, "the stream has reached LSN 5299"),
+        (LOOKED_UP_AT, LOOKED_UP_AT - 1, "the dimensions' history has reached LSN 5299"),
+        (LOOKED_UP_AT, LOOKED_UP_AT, None),
+    ],
+)
+def test_a_window_waits_until_both_tables_have_what_its_raced_look_ups_saw(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    stream: int,
+    history: int,
+    lagging: str | None,
+) -> None:
+    log = open_change_log(settings, StreamMode.LOOKUP)
+    rows = [raced(CUT_LSN - 10, LOOKED_UP_AT)]
+    log.append(pa.Table.from_pylist(rows, log.schema), CUT_LSN - 10, 0)
+    ready = look(settings, monkeypatch, StreamMode.LOOKUP, stream=stream, history=history)
+    if lagging is None:
+        assert (ready.verdict, ready.reason) == (None, "")
+    else:
+        assert ready.verdict is Verdict.WAITING
+        assert ready.reason == f"{lagging}, not yet the window's last raced look-up at 5300"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        raced(CUT_LSN + 10, CUT_LSN + 300),
+        raced(CUT_LSN - 10, CUT_LSN + 300, is_raced=False),
+        raced(CUT_LSN - 10, CUT_LSN + 300, order_time=WINDOW.end),
+        raced(CUT_LSN - 10, None),
+        raced(CUT_LSN - 10, None, look_up=None),
+    ],
+    ids=["after the cut", "not raced", "of another window", "no position", "no look-up kept"],
+)
+def test_a_look_up_that_is_not_judged_by_its_snapshot_is_not_waited_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, row: dict
+) -> None:
+    log = open_change_log(settings, StreamMode.LOOKUP)
+    log.append(pa.Table.from_pylist([row], log.schema), CUT_LSN - 10, 0)
+    assert look(settings, monkeypatch, StreamMode.LOOKUP).verdict is None
+
+
+def test_an_order_that_was_gone_when_it_was_looked_up_is_waited_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_change_log(settings, StreamMode.LOOKUP)
+    rows = [raced(CUT_LSN - 10, CUT_LSN + 300, order_time=None)]
+    log.append(pa.Table.from_pylist(rows, log.schema), CUT_LSN - 10, 0)
+    assert look(settings, monkeypatch, StreamMode.LOOKUP).verdict is Verdict.WAITING
 
 
 def test_a_repaired_window_waits_for_the_repairs_marker(

@@ -37,11 +37,13 @@ def explanation(one: Difference) -> str:
         case DifferenceClass.MISSING_IN_BATCH:
             text = f"changed by {_transaction(change)}, which the cut sees"
         case DifferenceClass.LOOKUP_RACE:
-            text = f"looked up after {_transaction(change)}, and marked as raced"
+            text = "; ".join([_race(told), *map(_drift, told.get("explained_by", ()))])
         case _:
             same = told["is_same_transaction"]
             text = f"the stream has it as of {_transaction(change)}"
             text += "" if same else f", the batch as of {_transaction(written)}"
+            if "looked_up" in told:
+                text += f"; marked as raced, and looked up {told['looked_up']}"
     return text
 
 
@@ -63,6 +65,21 @@ def plain(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(f"{item['pizza']} {item['price']}" for item in value) + "]"
     return str(value)
+
+
+def _race(told: dict) -> str:
+    """What a raced look-up saw of the order: evidence of earlier versions does not say it."""
+    change = told["change"]
+    text = f"looked up after {_transaction(change)}, and marked as raced"
+    if "seen" not in told:
+        return text
+    seen = told["seen"]
+    if seen is None:
+        return f"{text}: not yet visible then"
+    if seen["tx_id"] == change["tx_id"]:
+        return text
+    done = {"c": "made", "u": "changed", "d": "cancelled"}[seen["op"]]
+    return f"{text}, as {_transaction(seen)} had {done} it"
 
 
 def _drift(change: dict) -> str:

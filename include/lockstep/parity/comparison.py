@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.contracts import (
     DIMENSION_CHANGES,
+    LOOK_UP_COLUMNS,
     ORDERS_ENRICHED_BATCH,
     PIPELINE,
     SNAPSHOT_COMMIT_LSN,
@@ -47,8 +48,10 @@ class Compared:
     orders: that either side has in the window.
     counts: orders by class; classes without any are absent.
     before_capture: orders that cannot be judged, for they rest on the time before change capture.
-    differing: rows of differences.sql, those that drifted with `changes` (the dimensions' changes
-        that explain the order), at most KEPT_OF_A_CLASS of each class, none of before capture.
+    differing: rows of differences.sql, those that the history explains with `changes` (of the
+        dimensions, behind the values that differ) and, if raced, `seen` (the order's change that
+        the look-up saw; None when none), at most KEPT_OF_A_CLASS of each class, none of before
+        capture.
     """
 
     orders: int
@@ -93,7 +96,7 @@ def compare(
         if kinds:
             classed = differing
             if DifferenceClass.VALUE_MISMATCH in kinds:
-                classed = _explained(spark, settings, differing, parameters)
+                classed = _explained(spark, settings, mode, differing)
             counts, before, rows = _counted(classed.withColumn(_BEFORE, _before(mode, ready)))
     return Compared(met.get["orders"], counts, before, rows)
 
@@ -123,6 +126,8 @@ def _bind_both_sides(
     ids = batch.select("order_id").union(log.where(of_time(window)).select("order_id"))
     first, last = _bounds_of_ids(settings, window, mode, ready)
     near = F.col("order_id").between(first, last)
+    if "look_up" not in log.columns:  # of another mode, or not started since look-ups keep it
+        log = log.withColumn("look_up", F.lit(None).cast(LOOK_UP_COLUMNS["look_up"]))
     changes = log.where(near).join(ids, "order_id", "left_semi")
     batch.createOrReplaceTempView("batch_rows")
     changes.createOrReplaceTempView("stream_changes")
@@ -151,20 +156,21 @@ def _bounds_of_ids(
 def _explained(
     spark: "SparkSession",
     settings: Settings,
+    mode: StreamMode,
     differing: "DataFrame",
-    parameters: Mapping[str, str],
 ) -> "DataFrame":
-    """The same rows; a value mismatch that the dimensions' changes explain is a drift."""
+    """The same rows; a value mismatch that the database's history explains is a race or a drift."""
     from pyspark.sql import functions as F  # noqa: N812
 
     suspects = differing.where(F.col("class") == DifferenceClass.VALUE_MISMATCH)
     suspects.createOrReplaceTempView("suspects")
     history = spark.read.format("delta").load(settings.table_uri(DIMENSION_CHANGES))
     history.createOrReplaceTempView(sql_name(DIMENSION_CHANGES))
-    drifts = spark.sql(_sql("dimension_drift", parameters))
-    drift = F.lit(str(DifferenceClass.DIMENSION_DRIFT))
-    kind = F.when(F.col("changes").isNotNull(), drift).otherwise(F.col("class"))
-    return differing.join(drifts, "order_id", "left").withColumn("class", kind)
+    explained = spark.sql(_sql("explained", {"mode": mode}))
+    race, drift = DifferenceClass.LOOKUP_RACE, DifferenceClass.DIMENSION_DRIFT
+    by_design = F.when(F.col("stream.is_raced"), str(race)).otherwise(str(drift))
+    kind = F.when(F.col("changes").isNotNull(), by_design).otherwise(F.col("class"))
+    return differing.join(explained, "order_id", "left").withColumn("class", kind)
 
 
 def _before(mode: StreamMode, ready: Readiness) -> "Column":

@@ -12,6 +12,8 @@ from lockstep.settings import Settings
 
 VALUES = ("order_time", "client_name", "table_name", "pizzas")
 CHANGE = ("op", "tx_id", "commit_lsn", "committed_at")
+SEEN = ("op", "tx_id", "committed_at")
+"""Of the order's change that a raced look-up saw."""
 LOST_LOOKED_FOR = 20
 """Missing orders that are searched in the change topic; each costs a second at the most."""
 
@@ -52,10 +54,22 @@ def _evidence(row: dict) -> dict:
             told["after_cut"] = after
         case DifferenceClass.DIMENSION_DRIFT:
             told["explained_by"] = row["changes"]
+        case DifferenceClass.LOOKUP_RACE:
+            told["explained_by"] = row["changes"]
+            told["seen"] = _picked(row["seen"], SEEN)
         case DifferenceClass.VALUE_MISMATCH:
             of_row = row["batch"]["origin"]["tx_id"]
             told["is_same_transaction"] = stream["tx_id"] in (None, of_row)
+            if row["stream"]["is_raced"]:
+                told["looked_up"] = _looked_up(row["stream"]["look_up"])
     return told
+
+
+def _looked_up(look_up: dict | None) -> str:
+    """Why a row that is marked as raced is a mismatch all the same."""
+    if look_up is None:
+        return "by a version that kept no snapshot to prove it with"
+    return f"at the snapshot {look_up['snapshot']}, where the database held other values"
 
 
 def _written(row: dict) -> dict:

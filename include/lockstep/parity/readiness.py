@@ -1,5 +1,6 @@
 """Whether a window can be compared with a stream yet. Reads Delta's logs; starts no Spark."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,8 +18,9 @@ from lockstep.contracts import (
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
+from lockstep.sinks.delta_window import of_time
 from lockstep.sources import change_topic
-from lockstep.sources.delta import open_table
+from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
 
 
@@ -65,7 +67,7 @@ def readiness(settings: Settings, window: Window, mode: StreamMode) -> Readiness
     stream = open_table(settings.table_uri(change_log_table(mode)))
     frontier = reached_of(stream).frontier
     began = change_topic.began_at(settings)
-    verdict, reason = _hindrance(settings, written, frontier, began)
+    verdict, reason = _hindrance(settings, written, stream, began)
     return Readiness(
         run=written.run,
         batch_version=batch.version(),
@@ -79,7 +81,7 @@ def readiness(settings: Settings, window: Window, mode: StreamMode) -> Readiness
 
 
 def _hindrance(
-    settings: Settings, written: WrittenWindow, frontier: int | None, began: datetime | None
+    settings: Settings, written: WrittenWindow, stream: DeltaTable, began: datetime | None
 ) -> tuple[Verdict | None, str]:
     cut = written.run.cut
     if began is None:
@@ -91,9 +93,37 @@ def _hindrance(
         )
         return Verdict.NOT_COVERED, why
     marker_lsn = written.last_cut.marker_lsn
-    history = reached_of(open_table(settings.table_uri(DIMENSION_CHANGES))).frontier
-    for what, reached in (("the stream", frontier), ("the dimensions' history", history)):
-        if reached is None or reached < marker_lsn:
-            why = f"{what} has reached LSN {reached}, not yet the cut at {marker_lsn}"
-            return Verdict.WAITING, why
-    return None, ""
+    history = open_table(settings.table_uri(DIMENSION_CHANGES))
+    tables = {"the stream": stream, "the dimensions' history": history}
+    reason = _lag(tables, marker_lsn, "the cut")
+    if not reason:
+        looked_up_at = _last_look_up(stream, written.run.window, marker_lsn)
+        reason = _lag(tables, looked_up_at, "the window's last raced look-up")
+    return (Verdict.WAITING, reason) if reason else (None, "")
+
+
+def _lag(tables: Mapping[str, DeltaTable], position: int, what: str) -> str:
+    """Which of the tables has not reached the position (an LSN); empty when none lags."""
+    for name, table in tables.items():
+        frontier = reached_of(table).frontier
+        if frontier is None or frontier < position:
+            return f"{name} has reached LSN {frontier}, not yet {what} at {position}"
+    return ""
+
+
+def _last_look_up(stream: DeltaTable, window: Window, marker_lsn: int) -> int:
+    """Where in the database's log the last raced look-up that is judged was made; 0 without any.
+
+    What such a look-up saw may have been committed after the cut, so it is proved or disproved only
+    when stream and history have come as far as the look-up. Changes after the cut are not judged,
+    or a window would wait for as long as orders come. An order that was gone when it was looked up
+    has no time, so it is of any window.
+    """
+    if "look_up" not in {field.name for field in stream.schema().fields}:
+        return 0
+    query = (
+        "SELECT max(look_up['wal_lsn']) AS wal_lsn FROM changes WHERE is_raced "  # noqa: S608
+        f"AND commit_lsn <= {marker_lsn} AND (order_time IS NULL OR ({of_time(window)}))"
+    )
+    (found,) = run_query(query, {"changes": stream}).read_all().to_pylist()
+    return found["wal_lsn"] or 0

@@ -58,7 +58,8 @@ streamed AS (
                 'tx_id', tx_id,
                 'commit_lsn', commit_lsn,
                 'committed_at', committed_at,
-                'is_raced', is_raced
+                'is_raced', is_raced,
+                'look_up', look_up
             ),
             commit_lsn
         ) FILTER (WHERE is_visible) AS at_cut,
@@ -138,18 +139,8 @@ classed AS (
             WHEN judged.in_batch AND NOT judged.in_stream THEN 'missing_in_stream'
             WHEN judged.in_stream AND NOT judged.in_batch THEN 'missing_in_batch'
             WHEN judged.in_batch AND SIZE(judged.differing_columns) > 0
-                THEN
-                    IF(
-                        -- Of an order that was gone when it was looked up nothing is known.
-                        stream.is_raced
-                        AND (
-                            stream.order_time IS NULL
-                            OR NOT ARRAY_CONTAINS(judged.differing_columns, 'order_time')
-                        ),
-                        'lookup_race',
-                        -- A drift, if dimension_drift.sql finds what explains it.
-                        'value_mismatch'
-                    )
+                -- A raced look-up or a drift, if explained.sql finds what explains it.
+                THEN 'value_mismatch'
             WHEN
                 judged.in_batch AND judged.after_cut IS NOT NULL
                 OR after_cut.op <> 'd'

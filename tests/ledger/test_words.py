@@ -1,0 +1,34 @@
+"""What is said of a raced look-up, given its evidence."""
+
+import json
+
+import pytest
+from lockstep.contracts import DifferenceClass
+from lockstep.ledger.entries import Difference
+from lockstep.ledger.words import explanation
+
+CHANGE = {"op": "c", "tx_id": 700, "commit_lsn": 90, "committed_at": "12:00:01"}
+LATER = {"tx_id": 705, "committed_at": "12:00:02"}
+PRICE = {"table": "pizzas", "id": 3, "column": "price", "from": "9.50", "to": "9.00", **LATER}
+RACE = "looked up after transaction 700 at 12:00:01, and marked as raced"
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({}, RACE),  # evidence of a version that proved nothing
+        ({"seen": None, "explained_by": []}, f"{RACE}: not yet visible then"),
+        (
+            {"seen": {"op": "d", **LATER}, "explained_by": []},
+            f"{RACE}, as transaction 705 at 12:00:02 had cancelled it",
+        ),
+        (
+            {"seen": CHANGE, "explained_by": [PRICE]},
+            f"{RACE}; pizzas 3: price 9.50 → 9.00 by transaction 705 at 12:00:02",
+        ),
+    ],
+)
+def test_a_race_is_explained_by_what_the_look_up_saw(found: dict, text: str) -> None:
+    evidence = json.dumps({"change": CHANGE, **found})
+    race = Difference(DifferenceClass.LOOKUP_RACE, 7, "[]", "{}", "{}", evidence)
+    assert explanation(race) == text
