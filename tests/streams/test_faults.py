@@ -118,7 +118,10 @@ def serve(monkeypatch: pytest.MonkeyPatch, shop: Pizzeria) -> None:
         keys = [(one["order_id"], one["tx_id"] * LSN_STEP) for one in asked.to_pylist()]
         schema = pa.schema([SCHEMA.field(name) for name in ("order_id", *LOOKED_UP)])
         rows = [as_row(key[0], shop.orders[key]) for key in keys]
-        return pa.Table.from_pylist(rows, schema).select(LOOKED_UP)
+        found = pa.Table.from_pylist(rows, schema).select(LOOKED_UP)
+        for name, type_ in (("snapshot", pa.string()), ("wal_lsn", pa.int64())):
+            found = found.append_column(name, pa.nulls(len(rows), type_))
+        return found
 
     monkeypatch.setattr(change_topic, "read_again", read_again)
     monkeypatch.setattr(change_topic, "end_offset", lambda _: len(shop.topic))

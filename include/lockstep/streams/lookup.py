@@ -61,5 +61,5 @@ def _look_up(
     return pa.StructArray.from_arrays(
         [assignments, pizza_ids, snapshot, wal_lsn],
         fields=fields,
-        mask=pa.array([row is None for row in rows]),
+        mask=pa.array([row is None for row in rows], pa.bool_()),
     )
