@@ -46,7 +46,7 @@ print(query.lastProgress.json, spark.sparkContext.getConf().getAll())
 """Reads the change topic once, as a stream, and says all that Spark says about it."""
 
 
-def nobody(settings: Settings) -> dict:
+def anonymous(settings: Settings) -> dict:
     return {"bootstrap.servers": settings.kafka_bootstrap}
 
 
@@ -71,7 +71,7 @@ def forged(settings: Settings, login: dict) -> tuple[bytes, KafkaError | None]:
     return value, outcome[0]
 
 
-@pytest.mark.parametrize("login", [nobody, guesses, reader])
+@pytest.mark.parametrize("login", [anonymous, guesses, reader])
 def test_only_connect_writes_to_the_change_topic(
     change_capture: Settings, login: Callable[[Settings], dict]
 ) -> None:

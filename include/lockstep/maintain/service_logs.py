@@ -9,7 +9,7 @@ from lockstep.stack.files import LOG_BYTES_MAX, cut_log, logs_folder
 
 
 def cut_service_logs(settings: Settings, *, is_dry_run: bool) -> Outcome:
-    """Cut each log that has grown too large to its end, which stays beside it as `.log.1`."""
+    """Cut each log that has grown too large to its end, which is kept as `.log.1`."""
     folder = logs_folder(settings.home)
     before = size_of(folder)
     freed = [cut_log(path, is_dry_run=is_dry_run) for path in sorted(folder.glob("*.log"))]

@@ -14,7 +14,7 @@ from lockstep.settings import Settings
 from lockstep.stack.files import write_private
 
 LOGINS_FILE = "jaas.conf"
-"""Beside a JVM's other configuration: who signs in to it, and as whom it signs in elsewhere."""
+"""Next to a JVM's other configuration: who signs in to it, and as whom it signs in elsewhere."""
 LOGGING_FILE = "log4j2.properties"
 LOGGING = """\
 # Written by `lockstep up`: everything to standard output, which is the service's log file.
