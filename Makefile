@@ -47,7 +47,7 @@ soak: setup ## Start, or go on with, the long checks; they KILL the stack of LOC
 requirements: setup ## Compile requirements.in and requirements-dev.in, with hashes
 	@$(COMPILE) requirements.in -o requirements.txt
 	@$(COMPILE) requirements-dev.in -o requirements-dev.txt \
-		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.txt)
+		$$(sed -n '/;/d; s/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.txt)
 
 jars-lock: setup ## Resolve include/jars/ivy.xml and write jars.sha256 anew
 	@$(BIN)/python -m lockstep.jars --lock
