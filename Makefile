@@ -34,11 +34,11 @@ lint: setup ## Check style and formatting of Python and SQL
 	@$(BIN)/ruff format --check .
 	@$(BIN)/sqlfluff lint --rules layout,capitalisation include/sql
 
-format: setup ## Format Python, and mend what can be mended safely
+format: setup ## Format Python, and repair what can be repaired safely
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup ## Measure the hourly job beside PostgreSQL's own COPY
+bench: setup ## Measure the hourly job next to PostgreSQL's own COPY
 	@$(BIN)/lockstep bench batch
 
 soak: setup ## Start, or go on with, the long checks; they KILL the stack of LOCKSTEP_HOME
@@ -49,7 +49,7 @@ requirements: setup ## Compile requirements.in and requirements-dev.in, with has
 	@$(COMPILE) requirements-dev.in -o requirements-dev.txt \
 		$$(sed -n '/;/d; s/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.txt)
 
-jars-lock: setup ## Resolve include/jars/ivy.xml and write jars.sha256 anew
+jars-lock: setup ## Resolve include/jars/ivy.xml and write jars.sha256 again
 	@$(BIN)/python -m lockstep.jars --lock
 
 clean: down ## Remove .venv, .jars and tool caches; the stack's data in .lockstep stays
