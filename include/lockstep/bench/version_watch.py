@@ -38,7 +38,7 @@ class VersionWatch:
         self._process.join()
 
     def seen(self) -> Seen:
-        """End the watch and give what it saw."""
+        """End the watch and give what it saw: all that was committed before."""
         self._pipe.send("end")
         if not self._pipe.poll(END_SECONDS_MAX):
             raise RuntimeError("the process that watches the change logs does not answer")
@@ -49,7 +49,9 @@ def _watch(logs: Mapping[str, Path], pipe: Connection) -> None:
     after = {name: _newest(log) + 1 for name, log in logs.items()}
     seen: Seen = {name: {} for name in logs}
     pipe.send("watching")
-    while not pipe.poll():
+    is_over = False
+    while not is_over:
+        is_over = pipe.poll()  # then one more look: what was committed before is seen
         for name, log in logs.items():
             while (log / f"{after[name]:020}.json").exists():
                 seen[name][after[name]] = time.time_ns()
