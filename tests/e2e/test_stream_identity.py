@@ -29,7 +29,7 @@ from lockstep.kafka_login import client
 from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
-from lockstep.settings import Settings
+from lockstep.settings import PASSWORD_FIELDS, Settings
 from lockstep.shop.loader import load
 from lockstep.shop.moving_pizzas import open_round
 from lockstep.shop.pizza_place import read_pizza_place
@@ -127,7 +127,7 @@ def recreate_slot(settings: Settings) -> None:
 
 def test_another_database_at_the_address_is_named(stack: Settings, tmp_path: Path) -> None:
     with stack_of_its_own(tmp_path / "other", ["postgres"]) as other:
-        passwords = {name: value for name, value in other if name.endswith("_password")}
+        passwords = {PASSWORD_FIELDS[role]: getattr(other, PASSWORD_FIELDS[role]) for role in Role}
         there = stack.model_copy(update={"postgres_port": other.postgres_port, **passwords})
         with pytest.raises(OtherDatabaseError, match=str(other.postgres_port)):
             claim(there, StreamMode.OUTBOX)
