@@ -130,7 +130,7 @@ committed_at is the database's clock, captured_at Debezium's, seen_at and writte
 """
 LOOK_UP_COLUMNS = {
     **CHANGE_LOG_COLUMNS,
-    "look_up": "struct<table_assignment_id:bigint,pizza_ids:array<int>,"
+    "look_up": "struct<table_assignment_id:bigint,pizza_ids:array<bigint>,"
     "snapshot:string,wal_lsn:bigint>",
 }
 """The same of mode lookup, with what a raced row is proved by; null in deletes.

@@ -50,11 +50,11 @@ _ARROW_TYPES = {
     "array<struct<pizza:string,price:decimal(10,2)>>": pa.list_(
         pa.struct([("pizza", pa.string()), ("price", pa.decimal128(10, 2))])
     ),
-    "struct<table_assignment_id:bigint,pizza_ids:array<int>,snapshot:string,wal_lsn:bigint>": (
+    "struct<table_assignment_id:bigint,pizza_ids:array<bigint>,snapshot:string,wal_lsn:bigint>": (
         pa.struct(
             [
                 ("table_assignment_id", pa.int64()),
-                ("pizza_ids", pa.list_(pa.int32())),
+                ("pizza_ids", pa.list_(pa.int64())),
                 ("snapshot", pa.string()),
                 ("wal_lsn", pa.int64()),
             ]

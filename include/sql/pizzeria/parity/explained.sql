@@ -87,7 +87,7 @@ orders_in_question AS (
         suspects.cut,
         NAMED_STRUCT(
             'assignment_id', suspects.batch.origin.table_assignment_id,
-            'pizza_ids', suspects.batch.origin.pizza_ids
+            'pizza_ids', CAST(suspects.batch.origin.pizza_ids AS ARRAY<BIGINT>)
         ) AS batch_refers,
         IF(
             suspects.stream.is_raced,
@@ -97,7 +97,7 @@ orders_in_question AS (
             ),
             NAMED_STRUCT(
                 'assignment_id', suspects.batch.origin.table_assignment_id,
-                'pizza_ids', suspects.batch.origin.pizza_ids
+                'pizza_ids', CAST(suspects.batch.origin.pizza_ids AS ARRAY<BIGINT>)
             )
         ) AS stream_refers
     FROM suspects
@@ -411,7 +411,8 @@ WHERE
         -- What the change refers to, by the topic, is what the hourly table's row was made of.
         AND suspects.batch.origin.table_assignment_id
         <=> suspects.stream.look_up.table_assignment_id
-        AND suspects.batch.origin.pizza_ids <=> suspects.stream.look_up.pizza_ids
+        AND CAST(suspects.batch.origin.pizza_ids AS ARRAY<BIGINT>)
+        <=> suspects.stream.look_up.pizza_ids
         AND suspects.stream.client_name <=> expected.client_in_stream
         AND suspects.stream.table_name <=> expected.table_in_stream
         AND suspects.stream.pizzas <=> IF(raced.is_there, expected.pizzas_in_stream, NULL)
