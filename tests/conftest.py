@@ -67,9 +67,12 @@ def postgres(stack_settings: Settings) -> Settings:
     return control.up(stack_settings, ["postgres"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def change_capture(postgres: Settings) -> Settings:
-    """PostgreSQL, Kafka, and Connect with the pizzeria's connector running."""
+    """PostgreSQL, Kafka, and Connect with the pizzeria's connector running.
+
+    For each module again, since tests stop services of the shared stack.
+    """
     return control.up(postgres, ["connect"])
 
 
