@@ -13,12 +13,14 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
     ResourcePatternType,
     ResourceType,
 )
+from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from lockstep.contracts import CHANGE_TOPIC, KafkaUser
 from lockstep.errors import ServiceError
@@ -104,13 +106,21 @@ def _users(settings: Settings) -> str:
 def grant_reading(settings: Settings, topic: str = CHANGE_TOPIC) -> None:
     """Let the reader read the topic, which need not be there yet; granted again, nothing changes.
 
-    Raises ServiceError.
+    When this returns, the broker applies the rights: Kafka's controller says yes to a grant before
+    the broker has read it. Raises ServiceError.
     """
     admin = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0}, logger=None)
+    rights = _rights(topic)
+    applied = Retrying(
+        retry=retry_if_not_result(lambda known: known.issuperset(rights)),
+        wait=wait_fixed(0.05),
+        stop=stop_after_delay(RIGHTS_SECONDS_MAX),
+    )
     try:
-        for granted in admin.create_acls(_rights(topic)).values():
+        for granted in admin.create_acls(rights).values():
             granted.result(RIGHTS_SECONDS_MAX)
-    except (KafkaException, TimeoutError) as error:
+        applied(_rights_of_the_reader, admin)
+    except (KafkaException, TimeoutError, RetryError) as error:
         raise ServiceError(
             f"Kafka at {settings.kafka_bootstrap} does not let {KafkaUser.READER} read "
             f"{topic}: {error}"
@@ -122,6 +132,20 @@ def _rights(topic: str) -> list[AclBinding]:
     groups = [(ResourceType.GROUP, *group) for group in READER_GROUPS.items()]
     allowed = (f"User:{KafkaUser.READER}", "*", AclOperation.READ, AclPermissionType.ALLOW)
     return [AclBinding(*of, *allowed) for of in (records, *groups)]
+
+
+def _rights_of_the_reader(admin: AdminClient) -> set[AclBinding]:
+    """Those that the broker applies now."""
+    any_of_its = AclBindingFilter(
+        ResourceType.ANY,
+        None,
+        ResourcePatternType.ANY,
+        f"User:{KafkaUser.READER}",
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    return set(admin.describe_acls(any_of_its).result(RIGHTS_SECONDS_MAX))
 
 
 def server_properties(settings: Settings) -> dict[str, object]:
