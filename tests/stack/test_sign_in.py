@@ -29,11 +29,12 @@ import sys
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.spark import spark_session
+from lockstep.streams.runner import RECORDS_MAX
 
 settings = Settings.load()
 spark = spark_session(settings, "sign-in")
 spark.sparkContext.setLogLevel("INFO")
-records = change_topic.stream(spark, settings, first_offset=0, records_max=100)
+records = change_topic.stream(spark, settings, first_offset=0, records_max=RECORDS_MAX)
 query = (
     records.writeStream.option("checkpointLocation", sys.argv[1])
     .trigger(availableNow=True).format("noop").start()
