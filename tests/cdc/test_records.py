@@ -85,6 +85,12 @@ def test_an_outbox_row_is_what_it_says_of_its_order() -> None:
     assert found.pizzas[1].pizza is None
 
 
+def test_an_outbox_row_of_a_snapshot_is_what_it_says_of_its_order() -> None:
+    row = {"id": 8, "order_id": 1, "op": "u", "payload": json.dumps({**PAYLOAD, "op": "u"})}
+    found = read(change(OUTBOX, "r", after=row, transaction=None))
+    assert (found.tx, found.row.order_id, found.row.op) == (None, 1, "u")
+
+
 def published(payload: dict) -> list[dict]:
     """The payload as an outbox row, and as a logical message."""
     text = json.dumps(payload)

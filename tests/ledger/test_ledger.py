@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -77,6 +78,8 @@ def test_an_hour_compared_again_closes_the_gap_and_opens_one() -> None:
     assert verified(judged(*lines, line(1, PASS, checked=5))) == Verified(hour(0), hour(3))
     again = [*lines, line(1, PASS, checked=5), line(1, FAIL, checked=9)]
     assert verified(judged(*again)) == Verified(hour(2), hour(3))
+    for lines_in_any_order in permutations(judged(*again)):
+        assert verified(lines_in_any_order) == Verified(hour(2), hour(3))
 
 
 @pytest.mark.parametrize("seed", range(20))

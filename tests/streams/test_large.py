@@ -40,7 +40,9 @@ from lockstep.streams import dimensions, large, modes, temporal
 from lockstep.streams.dimensions import FOREVER, stored_history
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, write_heartbeat
 
+from tests.cdc.histories import placed
 from tests.streams.topics import (
+    EMPTY_SNAPSHOT,
     SLICE,
     follow,
     passing,
@@ -184,6 +186,27 @@ def test_a_snapshot_too_large_for_memory_gives_the_same_rows(
         assert one.reached.frontier == 0
     assert len(written["enough"]) == count
     assert all(any(text in row for row in written["enough"]) for text in says)
+    assert written["little"] == written["enough"]
+
+
+def test_a_change_that_comes_again_within_a_large_transaction_is_not_its_last(
+    tmp_path: Path, topic: list[Record], little_memory: Callable[[], None]
+) -> None:
+    """A connector that was killed sends the transaction's first changes again."""
+    inserted = [(OUTBOX, "c", shown(number, "Client")) for number in range(30)]
+    changed = [(OUTBOX, "c", shown(number, "Client, married", "u")) for number in range(30)]
+    *records, end = topic_of([*inserted, *changed])
+    again = records[len(EMPTY_SNAPSHOT) :][: len(inserted)]
+    topic[:] = placed([*records, *again, end])
+    written = {}
+    for memory in ("enough", "little"):
+        if memory == "little":
+            little_memory()
+        settings = settings_of(tmp_path / memory)
+        follow(runner_of(None, settings, StreamMode.OUTBOX), topic)
+        written[memory] = content(settings, StreamMode.OUTBOX)
+    assert len(written["enough"]) == 30
+    assert all("Client, married" in row for row in written["enough"])
     assert written["little"] == written["enough"]
 
 

@@ -5,6 +5,7 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from lockstep.cdc import transactions
@@ -19,7 +20,7 @@ from lockstep.streams import published
 from lockstep.streams import runner as running
 from lockstep.streams import sink as sinking
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.runner import Runner
+from lockstep.streams.runner import Runner, Stage
 from lockstep.streams.sink import ChangeLogSink, open_change_log
 
 from tests.cdc.histories import placed
@@ -150,6 +151,29 @@ def test_a_crash_loses_no_later_transaction_whose_records_came_before_those_of_t
     again = runner_of(None, home, StreamMode.OUTBOX)
     follow(again, topic[again.tracker.next_offset :])
     assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3, 4]
+
+
+def test_what_the_store_has_passed_before_a_crash_is_read_again_behind_an_older_record(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mode transaction: the first micro-batch ends a transaction that the store has kept for long.
+
+    Amidst its records lies another one, which the store passed on before the crash, so that it does
+    not come again, and which the table does not have.
+    """
+    begin, *kept = order(2)
+    topic = [*SNAPSHOT, begin, *order(1), *kept]
+
+    def read_again(_settings: Settings, first: int, end: int) -> list[list[tuple[int, bytes]]]:
+        return [list(enumerate(topic))[first:end]]
+
+    monkeypatch.setattr(running.change_topic, "read_again", read_again)
+    passed = [at for at, value in enumerate(topic) if value in (begin, *kept)]
+    values = [topic[at] for at in passed]
+    stage = Stage(lambda records: records, lambda rows: rows)
+    one = runner_of(None, home, StreamMode.OUTBOX, stage=stage)
+    one._take(pa.table({"offset": passed, "value": values}))
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2]
 
 
 def put_aside(settings: Settings) -> list[tuple[str, int, str, str]]:
