@@ -59,9 +59,12 @@ class History:
         return self.snapshot_of(self.visible)
 
     def snapshot_of(self, visible: frozenset[int]) -> str:
+        """As PostgreSQL has it: of those that began later the first is xmax, and none is listed."""
         hidden = sorted(t.tx_id for t in self.transactions if t.commit_lsn not in visible)
-        xmax = max(t.tx_id for t in self.transactions) + 1
-        return f"{hidden[0] if hidden else xmax}:{xmax}:{','.join(map(str, hidden))}"
+        newest = max((t.tx_id for t in self.transactions if t.commit_lsn in visible), default=0)
+        xmax = min((tx_id for tx_id in hidden if tx_id > newest), default=newest + 1)
+        in_progress = [tx_id for tx_id in hidden if tx_id < xmax]
+        return f"{min([*in_progress, xmax])}:{xmax}:{','.join(map(str, in_progress))}"
 
     def at(self, visible: frozenset[int]) -> dict[Key, tuple[Row, Transaction]]:
         """Each row as a snapshot sees it, and the transaction that wrote it."""
@@ -171,8 +174,11 @@ class History:
 
     def seen_in(self, snapshot: str) -> frozenset[int]:
         """Commit LSNs of what a snapshot of this history sees."""
-        hidden = set(map(int, filter(None, snapshot.split(":")[2].split(","))))
-        return frozenset(t.commit_lsn for t in self.transactions if t.tx_id not in hidden)
+        _, xmax, in_progress = snapshot.split(":")
+        hidden = set(map(int, filter(None, in_progress.split(","))))
+        return frozenset(
+            t.commit_lsn for t in self.transactions if t.tx_id < int(xmax) and t.tx_id not in hidden
+        )
 
     def _place(self, change: dict) -> int:
         lsns = [t.commit_lsn for t in self.transactions]
