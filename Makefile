@@ -1,6 +1,6 @@
 # What a person does with this project. GNU make 3.81 (macOS) is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-fast lint format bench soak requirements jars-lock clean
+.PHONY: help setup up down demo test test-fast mutants lint format bench soak requirements jars-lock clean
 
 BIN := .venv/bin
 DATA := tests/data/small_pizzeria
@@ -28,6 +28,9 @@ test: test-fast ## Run every test, with a stack of their own
 
 test-fast: setup ## Run the tests that need neither Spark nor services (some 2 minutes)
 	@$(BIN)/python -m pytest -m "$(FAST)" -n logical
+
+mutants: setup ## Break copies of the core in forty ways: each must fail a test (5 to 10 minutes)
+	@$(BIN)/python -m tests.mutants.run --jobs 2
 
 lint: setup ## Check style and formatting of Python and SQL
 	@$(BIN)/ruff check .

@@ -21,6 +21,8 @@ TESTS_PASSED, TESTS_FAILED = 0, 1
 """Exit codes of pytest; with any other one it has not run the tests, or not all of them."""
 RED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 LAST_LINES = 12
+STOPPING_SECONDS_MAX = 60.0
+"""For the services that an interrupted test has started."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,23 @@ def run_tests(project: Path, tests: Collection[str], seconds_max: float) -> Outc
     try:
         output, _ = pytest.communicate(timeout=seconds_max)
     except subprocess.TimeoutExpired:
-        os.killpg(pytest.pid, signal.SIGKILL)
-        output, _ = pytest.communicate()
-        output += f"\nended after {seconds_max:.0f} s"
+        output = f"{_ended(pytest)}\nended after {seconds_max:.0f} s"
     return Outcome(
         red=RED.findall(output),
         has_run=pytest.returncode in (TESTS_PASSED, TESTS_FAILED),
         output="\n".join(output.strip().splitlines()[-LAST_LINES:]),
         seconds=time.monotonic() - started,
     )
+
+
+def _ended(pytest: subprocess.Popen) -> str:
+    """Interrupt it, so that it stops the services that its tests have started; returns its output.
+
+    What does not end by that is killed.
+    """
+    pytest.send_signal(signal.SIGINT)
+    try:
+        return pytest.communicate(timeout=STOPPING_SECONDS_MAX)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(pytest.pid, signal.SIGKILL)
+        return pytest.communicate()[0]

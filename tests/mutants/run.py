@@ -96,8 +96,11 @@ def _results(mutants: Sequence[Mutant], jobs: int) -> Iterator[Result]:
     """As they come."""
     with ThreadPoolExecutor(jobs) as pool:
         running = [pool.submit(run_mutant, one) for one in mutants]
-        for done in as_completed(running):
-            yield done.result()
+        try:
+            for done in as_completed(running):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # of a run that is interrupted
 
 
 def run_mutant(mutant: Mutant) -> Result:

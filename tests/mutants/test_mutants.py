@@ -3,11 +3,13 @@
 import dataclasses
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests.mutants import own_library
 from tests.mutants.catalog import LIBRARY, PROJECT, Mutant, MutantError, all_mutants, read_mutants
-from tests.mutants.project_copy import Outcome
+from tests.mutants.project_copy import RED, Outcome, copy_project
 from tests.mutants.run import Verdict, judged
 
 COUNT = 40
@@ -74,6 +76,20 @@ def test_a_mutant_that_does_not_fit_is_refused(
     assert text is None or file.read_text() == text
 
 
+def test_a_copy_has_its_own_library_and_tests_and_links_the_rest(tmp_path: Path) -> None:
+    project = copy_project(tmp_path)
+    for name in ("include/lockstep/__init__.py", "tests/conftest.py", "pyproject.toml"):
+        assert (project / name).resolve() == tmp_path.resolve() / name
+    assert (project / "dags").resolve() == (PROJECT / "dags").resolve()
+    assert not (project / ".git").exists()
+
+
+def test_tests_against_another_library_than_the_copys_are_refused(tmp_path: Path) -> None:
+    own_library.pytest_configure(SimpleNamespace(rootpath=PROJECT))
+    with pytest.raises(pytest.UsageError, match="the library under test is"):
+        own_library.pytest_configure(SimpleNamespace(rootpath=tmp_path))
+
+
 def test_a_mutant_lacks_no_field_and_has_no_other() -> None:
     fields = {"id": "one", "file": "a.py", "before": "a", "after": "b", "goes_wrong": "It does."}
     whole = "[[mutants]]\ntests = []\n" + "".join(f'{k} = "{v}"\n' for k, v in fields.items())
@@ -103,3 +119,12 @@ def test_a_test_kills_by_its_own_name_only() -> None:
     mutant = dataclasses.replace(MUTANT, tests=("a.py::test_x",))
     for red, verdict in (("a.py::test_x[1]", Verdict.KILLED), ("a.py::test_xy", Verdict.SURVIVED)):
         assert judged(mutant, Outcome([red], True, "", 1.0))[0] is verdict
+
+
+def test_failed_tests_are_found_in_the_output_of_pytest() -> None:
+    output = """F.                                                    [100%]
+FAILED tests/a.py::test_x[two words] - assert 1 == 2
+ERROR tests/a.py::test_y
+1 failed, 1 passed, 1 error in 0.01s
+"""
+    assert RED.findall(output) == ["tests/a.py::test_x[two words]", "tests/a.py::test_y"]
