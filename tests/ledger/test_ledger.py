@@ -125,6 +125,25 @@ def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -
     assert book.differences(settings, "it's another") == found[:1]
 
 
+def test_a_line_is_there_only_with_its_differences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comparison that is killed between the two writes has said nothing."""
+    settings, write, tables = Settings(home=tmp_path), book.append_rows, []
+
+    def die_after_the_first(settings: Settings, table: str, *rest: object) -> None:
+        tables.append(table)
+        if len(tables) > 1:
+            raise KeyboardInterrupt
+        write(settings, table, *rest)
+
+    monkeypatch.setattr(book, "append_rows", die_after_the_first)
+    one = Difference(DifferenceClass.MISSING_IN_STREAM, 5, "[]", "{}", None, "{}")
+    with pytest.raises(KeyboardInterrupt):
+        book.append(settings, line(0, FAIL), [one])
+    assert book.lines(settings) == []
+
+
 def test_the_status_shows_each_mode_and_its_newest_hours() -> None:
     lines = [line(0, PASS), line(1, FAIL), line(0, WAITING, mode=StreamMode.LOOKUP)]
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115

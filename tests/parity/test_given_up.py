@@ -92,6 +92,17 @@ def test_a_window_is_touched_by_its_hour_or_while_it_is_open(
     assert (touching([one], WINDOW, OUTBOX_MODE, READ_AT) == [one]) is touches
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "touches"),
+    [(-30, 5, True), (5, 300, True), (-30, 300, True), (-30, -1, False), (66, 300, False)],
+)
+def test_a_window_is_touched_by_records_some_of_which_committed_while_it_was_open(
+    first: int, last: int, touches: bool
+) -> None:
+    some = replace(lost(OUTBOX, minutes(first)), committed_last=minutes(last))
+    assert (touching([some], WINDOW, OUTBOX_MODE, READ_AT) == [some]) is touches
+
+
 def test_a_window_that_is_read_again_is_open_for_longer() -> None:
     one = lost(OUTBOX, minutes(300))
     assert touching([one], WINDOW, OUTBOX_MODE, READ_AT) == []

@@ -59,6 +59,13 @@ def test_a_reader_of_a_kept_version_finds_its_files_after_the_vacuum(
     assert orders(reader) == list(range(1, EVERY + 1))
 
 
+def test_rows_at_a_frontier_that_is_reached_are_refused(filled: AppendLog) -> None:
+    version = DeltaTable(filled.uri).version()
+    with pytest.raises(LakehouseError, match="nothing was written"):
+        append(filled, EVERY - 1)
+    assert DeltaTable(filled.uri).version() == version
+
+
 @pytest.mark.parametrize(("vacuum_maintenances", "is_due"), [(1, True), (2, False)])
 def test_files_that_no_kept_version_needs_are_removed_when_it_is_time(
     filled: AppendLog, monkeypatch: pytest.MonkeyPatch, vacuum_maintenances: int, is_due: bool
