@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS orders (
 -- Windows are cut out of order_time, and counted in this index alone.
 CREATE INDEX IF NOT EXISTS orders_order_time ON orders (order_time);
 
--- order_time decides an order's window for good (ARCHITECTURE.md, "What an enriched order is").
+-- order_time decides an order's window for good (ARCHITECTURE.md, "The flow of one order").
 CREATE OR REPLACE FUNCTION refuse_new_order_time() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'order_time of order % is immutable', OLD.id
