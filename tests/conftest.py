@@ -6,6 +6,7 @@ test asks for them, and stopped at its end.
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pytest's streams close
 
+MARKS = ("e2e", "services", "spark")
+"""The first of these that a test has is what its minutes are counted for."""
+_seconds_by_mark: Counter[str] = Counter()
 SPARK_EVENTS = "spark-events"
 """The folder of the home with the event logs of the jobs that Airflow submits."""
 PORT_SETTINGS = (
@@ -36,6 +40,26 @@ PORT_SETTINGS = (
     "airflow_port",
     "metrics_port",
 )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note the test's mark in its reports, which may come from another process."""
+    mark = next((mark for mark in MARKS if item.get_closest_marker(mark)), "unmarked")
+    item.user_properties.append(("mark", mark))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count the time of a test, and of what is set up for it."""
+    mark = dict(report.user_properties).get("mark")
+    if mark is not None:
+        _seconds_by_mark[mark] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Minutes for each mark; of tests that ran at the same time, their sum."""
+    minutes = [f"{mark} {seconds / 60:.1f}" for mark, seconds in _seconds_by_mark.most_common()]
+    if minutes:
+        terminalreporter.write_line(f"minutes by mark: {', '.join(minutes)}")
 
 
 @pytest.fixture(scope="session")
