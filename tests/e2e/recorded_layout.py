@@ -93,7 +93,7 @@ def _tables(settings: Settings) -> Iterator[Path]:
 
 
 def _table(folder: Path) -> dict[str, object]:
-    """Columns, partitions, and what its commits carry beside the rows."""
+    """Columns, partitions, and what its commits carry in addition to the rows."""
     table = DeltaTable(str(folder))
     actions = [
         json.loads(line)
