@@ -27,8 +27,8 @@ from lockstep.kafka_login import client
 from lockstep.settings import Settings
 
 SECONDS_MAX = 30
-NOT_OURS = ("postgres/", "kafka/data/")
-"""Folders whose files are other programs' own."""
+NOT_RECORDED = ("postgres/", "kafka/data/", "postgres-location")
+"""Files that are other programs' own, and one that only root's homes have."""
 VARYING = [
     (re.compile(pattern), text)
     for pattern, text in (
@@ -76,7 +76,7 @@ def layout_of(settings: Settings) -> dict[str, object]:
 def _files(home: Path) -> Iterator[str]:
     for file in home.rglob("*"):
         path = file.relative_to(home).as_posix()
-        if file.is_file() and not path.startswith(NOT_OURS):
+        if file.is_file() and not path.startswith(NOT_RECORDED):
             for pattern, text in VARYING:
                 path = pattern.sub(text, path)
             yield path
