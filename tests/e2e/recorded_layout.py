@@ -5,6 +5,7 @@ Names and shapes are read; what differs from run to run (ids, numbers, ports) is
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import reduce
@@ -29,6 +30,10 @@ from lockstep.settings import Settings
 SECONDS_MAX = 30
 NOT_RECORDED = ("postgres/", "kafka/data/", "postgres-location")
 """Files that are other programs' own, and one that only root's homes have."""
+PARTIAL = re.compile(r"/\.[^/]+\.[0-9a-f]{8}$")
+"""A small file before it takes its name: a heartbeat, each second."""
+TIDYING = ("OPTIMIZE", "VACUUM START", "VACUUM END")
+"""Commits that come with the number of commits, which is larger on a slow machine."""
 VARYING = [
     (re.compile(pattern), text)
     for pattern, text in (
@@ -74,12 +79,14 @@ def layout_of(settings: Settings) -> dict[str, object]:
 
 
 def _files(home: Path) -> Iterator[str]:
-    for file in home.rglob("*"):
-        path = file.relative_to(home).as_posix()
-        if file.is_file() and not path.startswith(NOT_RECORDED):
-            for pattern, text in VARYING:
-                path = pattern.sub(text, path)
-            yield path
+    """Not those being written at this moment: the streams run."""
+    for folder, _, names in os.walk(home):
+        for name in names:
+            path = (Path(folder) / name).relative_to(home).as_posix()
+            if not path.startswith(NOT_RECORDED) and not PARTIAL.search(path):
+                for pattern, text in VARYING:
+                    path = pattern.sub(text, path)
+                yield path
 
 
 def _keys_of_files(streams: Path) -> Iterator[tuple[str, list[str]]]:
@@ -100,7 +107,7 @@ def _table(folder: Path) -> dict[str, object]:
         for commit in sorted((folder / "_delta_log").glob("*.json"))
         for line in commit.read_text().splitlines()
     ]
-    found = {
+    return {
         "columns": {
             field.name: json.loads(field.to_json())["type"] for field in table.schema().fields
         },
@@ -111,12 +118,13 @@ def _table(folder: Path) -> dict[str, object]:
             set(_commit_texts(a["commitInfo"] for a in actions if "commitInfo" in a))
         ),
     }
-    return json.loads(json.dumps(found))
 
 
 def _commit_texts(commits: Iterable[dict]) -> Iterator[str]:
     """The operation, and the keys that Lockstep adds to a commit."""
     for commit in commits:
+        if commit["operation"] in TIDYING:
+            continue
         own = sorted(key for key in commit if key.startswith("lockstep"))
         metadata = commit.get("userMetadata")
         keys = sorted(json.loads(metadata)) if metadata else []
@@ -157,7 +165,9 @@ def _records(settings: Settings) -> list[str]:
             "enable.partition.eof": True,
         }
     )
-    [topic] = [name for name in reader.list_topics().topics if name.endswith(".changes")]
+    [topic] = [
+        name for name in reader.list_topics(timeout=SECONDS_MAX).topics if name.endswith(".changes")
+    ]
     reader.assign([TopicPartition(topic, 0, 0)])
     kinds = set()
     while (message := reader.poll(SECONDS_MAX)) is not None and message.error() is None:

@@ -1,8 +1,7 @@
 """A seeded history of a small pizzeria, written to the database by SQL alone.
 
 Nothing of the product takes part, and the same seed gives the same transactions in the same order,
-whatever the product's code is. Only ids, LSNs, transaction ids and times of commit differ from one
-run to the next, and of the first none, since the tables are new.
+whatever the product's code is. Only LSNs, transaction ids and times of commit differ from run to run.
 """
 
 import random
@@ -54,7 +53,7 @@ class Story:
                     self._change_order(touched)
 
     def change_of_dimensions(self) -> None:
-        """New names and prices, another seating, rows that go; each transaction with an order."""
+        """New names and prices, other clients of seatings, new seatings, and one pizza more."""
         for _ in range(4):
             with self.connection.transaction():
                 for table in self.rng.sample(list(DIMENSIONS), 2):

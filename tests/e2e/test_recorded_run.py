@@ -161,20 +161,23 @@ def plan_of(shown: str) -> list[tuple[str, str]]:
 
 
 def ledger_of(product: Product) -> list[dict]:
-    """Verdicts and classes, and of each order that differs its columns."""
-    lines = []
-    for line in sorted(product.rows("parity_ledger"), key=lambda line: line["checked_at"]):
-        verdict = {name: line[name] for name in ("window_start", "mode", "verdict")}
-        counts = {name: value for name, value in line.items() if type(value) is int}
-        lines.append(verdict | {name: counts[name] for name in sorted(counts) if is_count(name)})
-        lines[-1]["check_id"] = line["check_id"]
-    names = ("class", "order_id", "differing_columns")
+    """Verdicts and classes in the order of the comparisons, and what differs in each."""
     differing = product.rows("parity_differences")
-    for line in lines:
-        its = [one for one in differing if one["check_id"] == line["check_id"]]
-        line["differing"] = sorted(([one[name] for name in names] for one in its), key=repr)
-        del line["check_id"]
-    return lines
+    lines = sorted(product.rows("parity_ledger"), key=lambda line: line["checked_at"])
+    return [
+        verdict_of(line, [one for one in differing if one["check_id"] == line["check_id"]])
+        for line in lines
+    ]
+
+
+def verdict_of(line: Mapping[str, object], differing: Sequence[Mapping[str, object]]) -> dict:
+    """The line's verdict and counts; of each order that differs its class and columns."""
+    names = ("class", "order_id", "differing_columns")
+    return {
+        **{name: line[name] for name in ("window_start", "mode", "verdict")},
+        **{name: n for name, n in line.items() if type(n) is int and is_count(name)},
+        "differing": sorted(([one[name] for name in names] for one in differing), key=repr),
+    }
 
 
 def is_count(column: str) -> bool:
