@@ -1,7 +1,8 @@
 """A seeded history of a small pizzeria, written to the database by SQL alone.
 
 Nothing of the product takes part, and the same seed gives the same transactions in the same order,
-whatever the product's code is. Only LSNs, transaction ids and times of commit differ from run to run.
+whatever the product's code is. LSNs, transaction ids and times of commit alone differ
+between two runs.
 """
 
 import random
