@@ -35,7 +35,7 @@ mutants: setup ## Break copies of the core in forty ways: each must fail a test 
 lint: setup ## Check style and formatting of Python and SQL
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/sqlfluff lint --rules layout,capitalisation include/sql
+	@$(BIN)/sqlfluff lint --rules layout,capitalisation include/sql examples/pizzeria/pizzeria/demo tools/lockstep_tools/soak/sql
 
 format: setup ## Format Python, and repair what can be repaired safely
 	@$(BIN)/ruff check --fix .
@@ -56,4 +56,4 @@ jars-lock: setup ## Resolve include/jars/ivy.xml and write jars.sha256 again
 	@$(BIN)/python -m lockstep.jars --lock
 
 clean: down ## Remove .venv, .jars and tool caches; the stack's data in .lockstep stays
-	rm -rf .venv .jars .pytest_cache .ruff_cache include/lockstep.egg-info
+	rm -rf .venv .jars .pytest_cache .ruff_cache include/*.egg-info examples/*/*.egg-info tools/*.egg-info

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from lockstep.settings import Settings
-from lockstep.shop.loader import load
-from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.spark import spark_session
 from lockstep.stack import control, postgres_files
 from lockstep.stack.files import make_private_folder
 from lockstep.stack.ports import free_ports
+from pizzeria.shop.loader import load
+from pizzeria.shop.pizza_place import read_pizza_place
 
 from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
 

@@ -17,6 +17,11 @@ from lockstep.settings import PROJECT_DIR
 
 LIBRARY = PROJECT_DIR / "include" / "lockstep"
 TOP_FOLDERS = ("dags", "jobs", "plugins")
+OUTSIDE = {
+    "pizzeria": PROJECT_DIR / "examples" / "pizzeria" / "pizzeria",
+    "lockstep_tools": PROJECT_DIR / "tools" / "lockstep_tools",
+}
+"""Packages next to the library, which knows none of them. Their own are named with a dot."""
 
 FOUNDATION = {"contracts", "errors", "faults", "file_lock", "kafka_login", "settings"}
 """What every room may import."""
@@ -36,7 +41,6 @@ ALLOWED = {
     "sinks": FOUNDATION | {"cdc"},
     "batch": FOUNDATION | {"jars", "cdc", "enrich", "sinks", "sources", "spark"},
     "quality": FOUNDATION | {"cdc", "ledger", "parity", "sources"},
-    "shop": FOUNDATION | {"cdc", "sources"},
     "ledger": FOUNDATION | {"sinks", "sources"},
     "parity": FOUNDATION | {"cdc", "jars", "ledger", "sinks", "sources", "spark"},
     "repair": FOUNDATION | {"cdc", "ledger", "sinks", "sources"},
@@ -48,18 +52,10 @@ ALLOWED = {
     | {"cdc", "enrich", "jars", "observe", "sinks", "sources", "spark", "stack", "supervise"},
     "maintain": FOUNDATION | {"sinks", "stack", "supervise"},
     "publish": FOUNDATION | {"ledger", "sinks", "sources", "supervise"},
-    "soak": FOUNDATION | {"cdc", "observe", "shop", "sources", "stack", "streams", "supervise"},
-    "bench": FOUNDATION
-    | {
-        *("batch", "cdc", "jars", "observe", "parity", "shop", "soak", "sources", "spark"),
-        *("stack", "supervise"),
-    },
-    "demo": FOUNDATION | {"airflow_ops", "ledger", "shop", "sources", "stack", "supervise"},
     "cli": FOUNDATION
     | {
-        *("batch", "bench", "demo", "jars", "ledger", "maintain", "observe", "parity"),
-        *("parity_pages", "publish", "quality", "repair", "shop", "soak", "sources", "stack"),
-        *("streams", "supervise"),
+        *("batch", "jars", "ledger", "maintain", "observe", "parity", "parity_pages", "publish"),
+        *("quality", "repair", "sources", "stack", "streams", "supervise"),
     },
     "airflow_ops": FOUNDATION
     | {
@@ -70,6 +66,34 @@ ALLOWED = {
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
     "jobs": FOUNDATION | {"batch", "parity", "publish", "quality", "spark", "streams"},
+    "pizzeria.errors": {"errors"},
+    "pizzeria.shop": FOUNDATION | {"pizzeria.errors", "sources"},
+    "pizzeria.demo": FOUNDATION
+    | {
+        *("airflow_ops", "ledger", "parity", "sources", "stack", "supervise"),
+        *("pizzeria.errors", "pizzeria.shop"),
+    },
+    "pizzeria.commands": FOUNDATION
+    | {
+        *("cli", "jars", "ledger", "parity", "sources", "stack", "supervise"),
+        *("pizzeria.demo", "pizzeria.errors", "pizzeria.shop"),
+    },
+    "lockstep_tools.errors": {"errors"},
+    "lockstep_tools.soak": FOUNDATION
+    | {
+        *("cdc", "observe", "sources", "stack", "streams", "supervise"),
+        *("lockstep_tools.errors", "pizzeria.shop"),
+    },
+    "lockstep_tools.bench": FOUNDATION
+    | {
+        *("batch", "cdc", "jars", "observe", "parity", "sources", "spark", "stack", "supervise"),
+        *("lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.shop"),
+    },
+    "lockstep_tools.commands": FOUNDATION
+    | {
+        *("stack", "supervise"),
+        *("lockstep_tools.bench", "lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.shop"),
+    },
 }
 """Room: the rooms it may import. A new room is declared here, where its place can be seen."""
 
@@ -85,10 +109,10 @@ ONLY_IN = {
         "batch",
         "parity",
         "quality",
-        "bench",
+        "lockstep_tools.bench",
     },
     "delta": {"spark", "sinks"},
-    "confluent_kafka": {"sources", "stack", "bench", "soak"},
+    "confluent_kafka": {"sources", "stack", "lockstep_tools.bench", "lockstep_tools.soak"},
 }
 """Library: the rooms that may import it."""
 
@@ -98,12 +122,15 @@ DAG_SECONDS_MAX = 2.0
 
 def python_files() -> Iterator[Path]:
     """Every Python file of the product."""
-    for folder in (LIBRARY, *(PROJECT_DIR / name for name in TOP_FOLDERS)):
+    for folder in (LIBRARY, *(PROJECT_DIR / name for name in TOP_FOLDERS), *OUTSIDE.values()):
         yield from sorted(folder.rglob("*.py"))
 
 
 def room_of(file: Path) -> str:
-    """The room of the library, or the top folder, that a file is in."""
+    """The room of the library, the top folder, or the package outside that a file is in."""
+    for package, folder in OUTSIDE.items():
+        if file.is_relative_to(folder):
+            return f"{package}.{file.relative_to(folder).parts[0].removesuffix('.py')}"
     inside = file.relative_to(LIBRARY if file.is_relative_to(LIBRARY) else PROJECT_DIR)
     return inside.parts[0].removesuffix(".py")
 
@@ -127,6 +154,8 @@ def violations(room: str, source: str) -> list[str]:
             found.append(f"{line}: relative import {name}")
         elif library == "lockstep" and rest and rest[0] not in ALLOWED.get(room, set()) | {room}:
             found.append(f"{line}: {room} may not import lockstep.{rest[0]}")
+        elif library in OUTSIDE and f"{library}.{rest[0]}" not in ALLOWED.get(room, set()) | {room}:
+            found.append(f"{line}: {room} may not import {library}.{rest[0]}")
         elif room not in ONLY_IN.get(library, {room}):
             found.append(f"{line}: {room} may not import {library}")
         elif room in ("contracts", "errors") and library not in {
@@ -143,7 +172,7 @@ def test_every_import_points_down() -> None:
     found = [
         f"{file.relative_to(PROJECT_DIR)}:{violation}"
         for file in files
-        if file != LIBRARY / "__init__.py"
+        if file.parent not in {LIBRARY, *OUTSIDE.values()} or file.name != "__init__.py"
         for violation in violations(room_of(file), file.read_text(encoding="utf-8"))
     ]
     assert not found, "\n".join(found)
@@ -168,6 +197,8 @@ def test_the_allowed_imports_have_no_circle() -> None:
         ("cli", "from airflow.sdk import DAG"),
         ("contracts", "import pydantic"),
         ("enrich", "from . import orders"),
+        ("stack", "from pizzeria.shop import loader"),
+        ("pizzeria.shop", "from lockstep_tools.soak import kills"),
         ("undeclared", "import lockstep.contracts"),
     ],
 )

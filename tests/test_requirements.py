@@ -15,10 +15,11 @@ from lockstep.settings import PROJECT_DIR
 from packaging.requirements import Requirement
 
 LISTS = ("requirements", "requirements-dev")
-PRODUCT = ("include", "dags", "jobs", "plugins")
-OURS = {"lockstep", "tests"}
+PRODUCT = ("include", "dags", "jobs", "plugins", "examples")
+TOOLS = ("tools",)
+OURS = {"lockstep", "lockstep_tools", "pizzeria", "tests"}
 PEERS = {"datacompy"}
-"""Of `lockstep bench`: imported when such a benchmark runs, and of no use in production."""
+"""Of `lockstep bench`: of no use in production."""
 MODULES_OF_OTHER_NAMES = {"airflow": "apache-airflow"}
 """airflow is a namespace that many packages share."""
 
@@ -82,12 +83,12 @@ def sources_below(*folders: str) -> dict[str, str]:
 
 
 def test_every_import_of_the_product_is_declared() -> None:
-    assert undeclared(sources_below(*PRODUCT), set(asked_for("requirements")) | PEERS) == []
+    assert undeclared(sources_below(*PRODUCT), set(asked_for("requirements"))) == []
 
 
-def test_every_import_of_the_tests_is_declared() -> None:
+def test_every_import_of_the_tests_and_tools_is_declared() -> None:
     declared = set(asked_for("requirements")) | set(asked_for("requirements-dev"))
-    assert undeclared(sources_below("tests"), declared) == []
+    assert undeclared(sources_below("tests", *TOOLS), declared) == []
 
 
 def test_an_import_that_is_not_declared_is_found() -> None:

@@ -28,29 +28,32 @@ COMMANDS = (
     "uname",
     "rm",
 )
+PACKAGES = {".": "lockstep", "examples/pizzeria": "lockstep_pizzeria", "tools": "lockstep_tools"}
+"""The project's own packages by their folder: all are installed as editable ones."""
 PYPROJECT = """
 [build-system]
 requires = []
 build-backend = "backend"
 backend-path = ["."]
 [project]
-name = "lockstep"
+name = "{name}"
 version = "{version}"
 """
 BACKEND = """
-import pathlib, zipfile
+import pathlib, tomllib, zipfile
+NAME = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]["name"]
 FILES = {
-    "lockstep.pth": str(pathlib.Path("include").resolve()),
-    "lockstep-1.dist-info/METADATA": "Metadata-Version: 2.1\\nName: lockstep\\nVersion: 1\\n",
-    "lockstep-1.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\n",
-    "lockstep-1.dist-info/RECORD": "",
+    f"{NAME}.pth": str(pathlib.Path("include").resolve()),
+    f"{NAME}-1.dist-info/METADATA": f"Metadata-Version: 2.1\\nName: {NAME}\\nVersion: 1\\n",
+    f"{NAME}-1.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\n",
+    f"{NAME}-1.dist-info/RECORD": "",
 }
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    name = "lockstep-1-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(wheel_directory, name), "w") as wheel:
+    wheel_name = f"{NAME}-1-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(wheel_directory, wheel_name), "w") as wheel:
         for path, text in FILES.items():
             wheel.writestr(path, text)
-    return name
+    return wheel_name
 """
 
 
@@ -71,13 +74,17 @@ class Project:
         (package / "jars.py").write_text("print('  jars      asked')")
         (package / "streams").mkdir()
         (package / "streams" / "class_archive.py").write_text("print('  classes   asked')")
-        (self.root / "backend.py").write_text(BACKEND)
         for name in ("requirements.txt", "requirements-dev.txt"):
             (self.root / name).write_text("# nothing\n")
         self.declare_version("1")
 
     def declare_version(self, version: str) -> None:
-        (self.root / "pyproject.toml").write_text(PYPROJECT.format(version=version))
+        for folder, name in PACKAGES.items():
+            package = self.root / folder
+            package.mkdir(parents=True, exist_ok=True)
+            text = PYPROJECT.format(name=name, version=version)
+            (package / "pyproject.toml").write_text(text)
+            (package / "backend.py").write_text(BACKEND)
 
     def command(self, name: str, script: str) -> Path:
         """Put a shell script on PATH."""

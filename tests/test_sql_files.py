@@ -1,4 +1,4 @@
-"""Every SQL file parses: Spark's below include/sql, PostgreSQL's below include/postgres.
+"""Every SQL file parses, as Spark's or as PostgreSQL's by its folder.
 
 Bodies in PL/pgSQL and a few utility statements are beyond the parser, which then keeps them as
 text; a query, a view and a table never are.
@@ -12,12 +12,22 @@ import sqlglot
 from lockstep.settings import PROJECT_DIR
 from sqlglot import expressions
 
-INCLUDE = PROJECT_DIR / "include"
+EXAMPLE = Path("examples", "pizzeria", "pizzeria")
+SOAK = Path("tools", "lockstep_tools", "soak")
+FOLDERS = {
+    Path("include", "sql"): "spark",
+    Path("include", "postgres"): "postgres",
+    EXAMPLE / "demo" / "sql": "spark",
+    EXAMPLE / "shop": "postgres",
+    SOAK / "sql": "spark",
+    SOAK / "postgres": "postgres",
+}
 FILES = [
-    pytest.param(file, dialect, id=str(file.relative_to(INCLUDE)))
-    for folder, dialect in (("sql", "spark"), ("postgres", "postgres"))
-    for file in sorted((INCLUDE / folder).rglob("*.sql"))
+    pytest.param(file, dialect, id=str(file.relative_to(PROJECT_DIR)))
+    for folder, dialect in FOLDERS.items()
+    for file in sorted((PROJECT_DIR / folder).rglob("*.sql"))
 ]
+TOP_FOLDERS = ("examples", "include", "tools")
 KEPT_AS_TEXT = {"ALTER", "COMMENT", "CREATE", "DO", "GRANT", "REVOKE", "SET"}
 """Statements of PostgreSQL that may be kept as text: none of them reads rows."""
 
@@ -36,8 +46,10 @@ def test_a_sql_file_parses(file: Path, dialect: str, caplog: pytest.LogCaptureFi
     assert as_text <= (KEPT_AS_TEXT if dialect == "postgres" else set())
 
 
-def test_there_are_files_of_both_kinds() -> None:
-    assert {file.values[1] for file in FILES} == {"spark", "postgres"}
+def test_every_sql_file_is_of_a_known_folder() -> None:
+    found = {file for top in TOP_FOLDERS for file in (PROJECT_DIR / top).rglob("*.sql")}
+    assert found
+    assert found == {file.values[0] for file in FILES}
 
 
 @pytest.mark.parametrize("dialect", ["spark", "postgres"])

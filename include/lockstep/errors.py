@@ -65,10 +65,6 @@ class ServiceError(LockstepError):
     """A service of the embedded stack did not start, stopped, or does not answer."""
 
 
-class InputDataError(LockstepError):
-    """A file given to a loader is missing or malformed."""
-
-
 class CutoverRefusedError(LockstepError):
     """The published table is not switched to this feed, and nothing was changed."""
 
@@ -77,10 +73,6 @@ class CutoverRefusedError(LockstepError):
             f"the published table is not switched to {feed}, and nothing was changed: {why}"
         )
         self.feed, self.why = feed, why
-
-
-class MeasurementError(LockstepError):
-    """What a benchmark measured does not add up, so none of its figures can be trusted."""
 
 
 _FEED_AGAIN = (
@@ -305,10 +297,6 @@ class StreamCheckpointMissingError(StreamError):
             f"anew from the change topic with `lockstep stream rebuild {rebuilt_with(mode)}`"
         )
         self.mode = mode
-
-
-class SoakError(LockstepError):
-    """A long check could not be carried out; what it found wrong is in its report instead."""
 
 
 @contextmanager

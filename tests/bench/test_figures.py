@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lockstep.bench import batch, cold_start, large, parity, throughput
-from lockstep.bench.memory import MIB, PeakMemory
-from lockstep.cli import bench as command
 from lockstep.contracts import StreamMode
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
+from lockstep_tools.bench import batch, cold_start, large, parity, throughput
+from lockstep_tools.bench.memory import MIB, PeakMemory
+from lockstep_tools.commands import bench as command
 from rich.console import Console
 
 TERMINAL_COLUMNS = 100

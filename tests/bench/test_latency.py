@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from lockstep.bench import latency, stream_stack
-from lockstep.bench.change_rows import COLUMNS, VISIBLE_AT
-from lockstep.bench.latency import Measured, ModeLatency, latency_of, require_accounted
-from lockstep.bench.paced_orders import Placed
-from lockstep.cli import bench as command
 from lockstep.contracts import StreamMode
-from lockstep.errors import MeasurementError
 from lockstep.observe.latency import HOPS
 from lockstep.settings import Settings
+from lockstep_tools.bench import latency, stream_stack
+from lockstep_tools.bench.change_rows import COLUMNS, VISIBLE_AT
+from lockstep_tools.bench.latency import Measured, ModeLatency, latency_of, require_accounted
+from lockstep_tools.bench.paced_orders import Placed
+from lockstep_tools.commands import bench as command
+from lockstep_tools.errors import MeasurementError
 from typer.testing import CliRunner
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -89,6 +89,6 @@ def test_the_command_prints_what_it_measured_and_fails(
     measured = Measured(50, 5, 0.01, [replace(found(), hops_of_seen=0.8)])
     monkeypatch.setattr(stream_stack, "stream_stack", no_stack)
     monkeypatch.setattr(latency, "measure", lambda *_: measured)
-    ended = CliRunner().invoke(command.app, ["latency", *as_json])
+    ended = CliRunner().invoke(command.group, ["latency", *as_json])
     assert isinstance(ended.exception, MeasurementError)
     assert ("80.0%" if not as_json else '"hops_of_seen": 0.8') in ended.output

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from lockstep.bench.paced_orders import place_paced
 from lockstep.contracts import ORDERS, Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
+from lockstep_tools.bench.paced_orders import place_paced
 
 pytestmark = pytest.mark.services
 

@@ -4,9 +4,9 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from lockstep.bench import parity
 from lockstep.errors import ConfigurationError
 from lockstep.settings import Settings
+from lockstep_tools.bench import parity
 
 
 def test_without_the_peer_it_says_what_to_install_before_spark_starts(

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from lockstep.bench.parity_tables import MODE, WINDOW, make_tables
 from lockstep.parity import comparison
 from lockstep.settings import Settings
+from lockstep_tools.bench.parity_tables import MODE, WINDOW, make_tables
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark

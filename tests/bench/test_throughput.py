@@ -1,7 +1,7 @@
 """What a drain's rate is counted from."""
 
 import numpy as np
-from lockstep.bench.throughput import warm_rate
+from lockstep_tools.bench.throughput import warm_rate
 
 SECOND = 1_000_000_000
 

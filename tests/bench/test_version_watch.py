@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from lockstep.bench.change_rows import COLUMNS, VISIBLE_AT, rows_seen
-from lockstep.bench.version_watch import VersionWatch
 from lockstep.errors import LakehouseError
+from lockstep_tools.bench.change_rows import COLUMNS, VISIBLE_AT, rows_seen
+from lockstep_tools.bench.version_watch import VersionWatch
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

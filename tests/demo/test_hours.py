@@ -14,12 +14,12 @@ from lockstep.contracts import (
     StreamMode,
     change_log_table,
 )
-from lockstep.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart
-from lockstep.demo.hours import hourly_delays, stream_delays, totals
-from lockstep.demo.live_orders import order_times
-from lockstep.demo.story import past_windows
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
+from pizzeria.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart
+from pizzeria.demo.hours import hourly_delays, stream_delays, totals
+from pizzeria.demo.live_orders import order_times
+from pizzeria.demo.story import past_windows
 
 NOON = datetime(2024, 2, 28, 12, tzinfo=UTC)
 WINDOWS = past_windows(NOON + timedelta(minutes=5), hours=2)

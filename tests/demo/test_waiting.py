@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from lockstep.contracts import StreamMode, Verdict, Window
-from lockstep.demo import comparisons, hourly_runs
 from lockstep.errors import ServiceError
 from lockstep.ledger import book
 from lockstep.settings import Settings
 from lockstep.stack.airflow_client import DagRun
+from pizzeria.demo import comparisons, hourly_runs
 
 from tests.ledger.compared_hours import line
 

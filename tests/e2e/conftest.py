@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
-from lockstep.soak.runner import bench_at_work
-from lockstep.soak.scenarios import Bench
 from lockstep.stack import control
 from lockstep.stack.ports import free_ports
 from lockstep.supervise import launcher
+from lockstep_tools.soak.runner import bench_at_work
+from lockstep_tools.soak.scenarios import Bench
 
 from tests.conftest import PORT_SETTINGS, remove_stack
 from tests.secret_scan import leaks

@@ -12,12 +12,12 @@ import psycopg
 from lockstep.batch.run import run_window
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, StreamMode, Window
 from lockstep.settings import Settings
-from lockstep.shop.generator import generate
-from lockstep.shop.moving_pizzas import open_round
-from lockstep.soak.catching_up import wait_until_caught_up
-from lockstep.soak.workload import Rates, Workload
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.postgres import connect
+from lockstep_tools.soak.catching_up import wait_until_caught_up
+from lockstep_tools.soak.workload import Rates, Workload
+from pizzeria.shop.generator import generate
+from pizzeria.shop.moving_pizzas import open_round
 from pyspark.sql import SparkSession
 
 CAUGHT_UP_SECONDS_MAX = 240.0

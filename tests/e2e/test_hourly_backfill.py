@@ -8,10 +8,10 @@ import pytest
 from lockstep.batch.run import run_window
 from lockstep.contracts import HOURLY_DAG_ID, ReadMode, Window
 from lockstep.settings import Settings
-from lockstep.shop.loader import load
-from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.stack.airflow_client import AirflowClient, signed_in
 from lockstep.stack.airflow_environment import airflow_home
+from pizzeria.shop.loader import load
+from pizzeria.shop.pizza_place import read_pizza_place
 from pyspark.sql import SparkSession
 
 from tests.conftest import SPARK_EVENTS

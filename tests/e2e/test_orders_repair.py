@@ -9,11 +9,11 @@ import psycopg
 import pytest
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, REPAIR_DAG_ID, Role
 from lockstep.settings import Settings
-from lockstep.shop.loader import load
-from lockstep.shop.pizza_place import read_pizza_place
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by
 from lockstep.stack.airflow import sign_in
+from pizzeria.shop.loader import load
+from pizzeria.shop.pizza_place import read_pizza_place
 
 from tests.e2e.conftest import read_as_a_person
 from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria

@@ -28,8 +28,6 @@ from lockstep.contracts import (
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
 from lockstep.settings import Settings
-from lockstep.shop.backdate import place_orders_at
-from lockstep.soak.drivers import drivers, kill
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
 from lockstep.stack import control
@@ -38,6 +36,8 @@ from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
+from lockstep_tools.soak.drivers import drivers, kill
+from pizzeria.shop.backdate import place_orders_at
 
 from tests.e2e.conftest import stack_of_its_own
 from tests.webhook import address, serving, webhook_server

@@ -8,8 +8,8 @@ import pytest
 from lockstep.batch.run import run_window
 from lockstep.contracts import ReadMode, Window
 from lockstep.settings import PROJECT_DIR, Settings
-from lockstep.shop.loader import load
-from lockstep.shop.pizza_place import read_pizza_place
+from pizzeria.shop.loader import load
+from pizzeria.shop.pizza_place import read_pizza_place
 from pyspark.sql import SparkSession
 
 from tests.hourly_table import Found, empty_pizzeria, found, rows_of

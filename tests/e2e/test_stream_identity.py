@@ -30,12 +30,6 @@ from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
 from lockstep.settings import PASSWORD_FIELDS, Settings
-from lockstep.shop.loader import load
-from lockstep.shop.moving_pizzas import open_round
-from lockstep.shop.pizza_place import read_pizza_place
-from lockstep.shop.totals import totals_of
-from lockstep.soak.catching_up import wait_until_caught_up
-from lockstep.soak.totals import current_totals
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
 from lockstep.stack import connector, preflight
@@ -45,6 +39,12 @@ from lockstep.stack.connect import password_reference
 from lockstep.streams.identity import checkpoint_location, claim, read_remembered, table_of
 from lockstep.supervise import launcher
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
+from lockstep_tools.soak.catching_up import wait_until_caught_up
+from lockstep_tools.soak.totals import current_totals
+from pizzeria.shop.loader import load
+from pizzeria.shop.moving_pizzas import open_round
+from pizzeria.shop.pizza_place import read_pizza_place
+from pizzeria.shop.totals import totals_of
 
 from tests.e2e.conftest import stack_of_its_own
 from tests.hourly_table import SMALL_PIZZERIA

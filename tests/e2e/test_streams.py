@@ -32,14 +32,21 @@ from lockstep.repair.orders import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
 from lockstep.settings import PROJECT_DIR, Settings
-from lockstep.soak import kills
-from lockstep.soak.kills import Target
-from lockstep.soak.report import Progress
-from lockstep.soak.scenarios import Bench, FullMix, Kills, PizzaPlaceReplay, Redelivery, Scenario
-from lockstep.soak.totals import current_totals
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table, run_query
 from lockstep.supervise import launcher
+from lockstep_tools.soak import kills
+from lockstep_tools.soak.kills import Target
+from lockstep_tools.soak.report import Progress
+from lockstep_tools.soak.scenarios import (
+    Bench,
+    FullMix,
+    Kills,
+    PizzaPlaceReplay,
+    Redelivery,
+    Scenario,
+)
+from lockstep_tools.soak.totals import current_totals
 from pyspark.sql import SparkSession
 
 from tests.e2e.evening import CAUGHT_UP_SECONDS_MAX, evening, expected_counts

@@ -15,9 +15,9 @@ from lockstep.contracts import HISTORY, Role, StreamMode
 from lockstep.errors import StreamFailedError
 from lockstep.faults import Point
 from lockstep.settings import Settings
-from lockstep.shop.moving_pizzas import Movers, open_round
-from lockstep.soak.checks import Checks
 from lockstep.supervise import launcher, lease
+from lockstep_tools.soak.checks import Checks
+from pizzeria.shop.moving_pizzas import Movers, open_round
 
 from tests.fault_rounds import MORE_ROUNDS, seeded
 

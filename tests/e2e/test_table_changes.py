@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from lockstep.contracts import HISTORY, StreamMode
 from lockstep.settings import PROJECT_DIR
-from lockstep.soak.equality import check_equal, check_positions
+from lockstep_tools.soak.equality import check_equal, check_positions
 from pyspark.sql import SparkSession
 
 from tests.e2e.conftest import stack_of_its_own

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from lockstep.contracts import Role
 from lockstep.settings import Settings
-from lockstep.shop.pizza_place import PizzaPlace, read_pizza_place
 from lockstep.sources.postgres import connect
+from pizzeria.shop.pizza_place import PizzaPlace, read_pizza_place
 
 from tests.hourly_table import SMALL_PIZZERIA as SMALL
 from tests.hourly_table import empty_pizzeria

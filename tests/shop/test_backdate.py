@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from lockstep.settings import Settings
-from lockstep.shop.backdate import place_orders_at
-from lockstep.shop.loader import load
-from lockstep.shop.pizza_place import PizzaPlace
+from pizzeria.shop.backdate import place_orders_at
+from pizzeria.shop.loader import load
+from pizzeria.shop.pizza_place import PizzaPlace
 
 pytestmark = pytest.mark.services
 

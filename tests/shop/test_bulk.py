@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from lockstep.errors import InputDataError
 from lockstep.settings import Settings
-from lockstep.shop.bulk import START, fill
+from pizzeria.errors import InputDataError
+from pizzeria.shop.bulk import START, fill
 
 pytestmark = pytest.mark.services
 

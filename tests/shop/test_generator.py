@@ -11,14 +11,14 @@ import pytest
 from lockstep.contracts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
-from lockstep.shop.executor import execute, ids_of
-from lockstep.shop.generator import GenerateReport, generate
-from lockstep.shop.loader import load
-from lockstep.shop.opening import open_shop
-from lockstep.shop.operations import Hold, Kind, SetPrice, Transaction
-from lockstep.shop.pizza_place import PizzaPlace
-from lockstep.shop.plan import plan
 from lockstep.sources.postgres import connect
+from pizzeria.shop.executor import execute, ids_of
+from pizzeria.shop.generator import GenerateReport, generate
+from pizzeria.shop.loader import load
+from pizzeria.shop.opening import open_shop
+from pizzeria.shop.operations import Hold, Kind, SetPrice, Transaction
+from pizzeria.shop.pizza_place import PizzaPlace
+from pizzeria.shop.plan import plan
 
 pytestmark = pytest.mark.services
 

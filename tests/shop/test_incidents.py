@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 from lockstep.contracts import Role
 from lockstep.settings import Settings
-from lockstep.shop.backdate import place_orders_at
-from lockstep.shop.incidents import open_order, raise_price
 from lockstep.sources.postgres import connect
+from pizzeria.shop.backdate import place_orders_at
+from pizzeria.shop.incidents import open_order, raise_price
 
 pytestmark = pytest.mark.services
 

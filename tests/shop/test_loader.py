@@ -12,11 +12,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from lockstep.cli.orders import app
-from lockstep.errors import InputDataError, PostgresUnavailableError
+from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
-from lockstep.shop.loader import load
-from lockstep.shop.pizza_place import MenuPizza, PizzaPlace, PlacedOrder
+from pizzeria.commands.orders import group
+from pizzeria.errors import InputDataError
+from pizzeria.shop.loader import load
+from pizzeria.shop.pizza_place import MenuPizza, PizzaPlace, PlacedOrder
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
@@ -203,7 +204,7 @@ def test_foreign_clients_under_the_same_ids_are_refused(
 def test_second_load_at_the_same_time_is_refused_when_the_first_takes_long(
     shop: Settings, small: PizzaPlace, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.shop.loader.LOCK_WAIT_SECONDS", 0.5)
+    monkeypatch.setattr("pizzeria.shop.loader.LOCK_WAIT_SECONDS", 0.5)
     owner.execute("SELECT pg_advisory_lock(hashtext('lockstep orders load'))")
     with pytest.raises(InputDataError, match="another `lockstep orders load`"):
         load(shop, small)
@@ -237,7 +238,7 @@ def test_absent_table_says_so(shop: Settings, small: PizzaPlace, owner: psycopg.
 
 
 def test_command_shows_what_the_database_holds(shop: Settings) -> None:
-    result = CliRunner().invoke(app, ["load", str(SMALL)])
+    result = CliRunner().invoke(group, ["load", str(SMALL)])
     assert result.exit_code == 0
     assert "300 orders loaded" in result.output
     assert "13,024.05" in result.output.split("database")[1]

@@ -8,9 +8,9 @@ import pytest
 from lockstep.contracts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
-from lockstep.shop.moving_pizzas import PIZZAS_EACH, Move, Movers, Round, open_round
-from lockstep.soak.published import read_published
 from lockstep.stack import control, process
+from lockstep_tools.soak.published import read_published
+from pizzeria.shop.moving_pizzas import PIZZAS_EACH, Move, Movers, Round, open_round
 
 pytestmark = pytest.mark.services
 

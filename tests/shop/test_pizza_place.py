@@ -7,8 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from lockstep.errors import InputDataError
-from lockstep.shop.pizza_place import PizzaPlace, read_pizza_place
+from pizzeria.errors import InputDataError
+from pizzeria.shop.pizza_place import PizzaPlace, read_pizza_place
 
 REAL = Path("/work/shared/data/pizza_place")
 

@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
-from lockstep.shop.operations import AddOrder, DeleteOrder, Hold, Kind, Transaction, Undone
-from lockstep.shop.plan import DECK, plan
+from pizzeria.shop.operations import AddOrder, DeleteOrder, Hold, Kind, Transaction, Undone
+from pizzeria.shop.plan import DECK, plan
 
 
 def planned(seed: int = 3, rate: float = 50, seconds: float = 60) -> list[Transaction]:

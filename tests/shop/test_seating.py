@@ -4,8 +4,8 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from lockstep.shop.pizza_place import PizzaPlace, PlacedOrder
-from lockstep.shop.seating import TABLES_MAX, seat_orders
+from pizzeria.shop.pizza_place import PizzaPlace, PlacedOrder
+from pizzeria.shop.seating import TABLES_MAX, seat_orders
 
 
 def test_seating_is_a_function_of_the_orders(small: PizzaPlace) -> None:

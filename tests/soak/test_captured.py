@@ -3,8 +3,8 @@
 import json
 
 from lockstep.contracts import CLIENTS, PIZZAS
-from lockstep.soak.captured import check_captured, read_captured
-from lockstep.soak.open_transactions import Written
+from lockstep_tools.soak.captured import check_captured, read_captured
+from lockstep_tools.soak.open_transactions import Written
 
 TX_ID = 7
 

@@ -9,14 +9,14 @@ import pytest
 from lockstep import contracts
 from lockstep.contracts import PIZZAS, Role
 from lockstep.settings import Settings
-from lockstep.shop.loader import load
-from lockstep.shop.pizza_place import read_pizza_place
-from lockstep.soak.captured import check_captured, read_captured
-from lockstep.soak.connector_restarts import _until, kill, run_restarts
-from lockstep.soak.open_transactions import OpenTransaction, Written, committed
 from lockstep.sources import change_topic
 from lockstep.stack import control
 from lockstep.stack.connect import Connect
+from lockstep_tools.soak.captured import check_captured, read_captured
+from lockstep_tools.soak.connector_restarts import _until, kill, run_restarts
+from lockstep_tools.soak.open_transactions import OpenTransaction, Written, committed
+from pizzeria.shop.loader import load
+from pizzeria.shop.pizza_place import read_pizza_place
 
 from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
 

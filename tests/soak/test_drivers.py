@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
-from lockstep.soak import drivers
 from lockstep.supervise.lease import lease_path
+from lockstep_tools.soak import drivers
 
 from tests.soak.change_log_tables import settings_of
 

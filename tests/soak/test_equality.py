@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
-from lockstep.soak.equality import check_equal, check_positions
+from lockstep_tools.soak.equality import check_equal, check_positions
 
 from tests.soak.change_log_tables import NOON, append, change, pizzas, settings_of
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 from lockstep.contracts import StreamMode
-from lockstep.soak.published import Content, Published, compare, folded
+from lockstep_tools.soak.published import Content, Published, compare, folded
 
 from tests.soak.change_log_tables import NOON
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lockstep.errors import SoakError
 from lockstep.settings import Settings
-from lockstep.soak.findings import Finding, findings_of
-from lockstep.soak.hour import LATE_SECONDS_MAX, WARM_UP_MINUTES, compared, undisturbed
-from lockstep.soak.report import Progress, Report, report_path
-from lockstep.soak.runner import Plan, run, run_scenario, whole_plan
-from lockstep.soak.scenarios import Bench, Scenario
+from lockstep_tools.errors import SoakError
+from lockstep_tools.soak.findings import Finding, findings_of
+from lockstep_tools.soak.hour import LATE_SECONDS_MAX, WARM_UP_MINUTES, compared, undisturbed
+from lockstep_tools.soak.report import Progress, Report, report_path
+from lockstep_tools.soak.runner import Plan, run, run_scenario, whole_plan
+from lockstep_tools.soak.scenarios import Bench, Scenario
 
 from tests.soak.change_log_tables import settings_of
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lockstep.bench.memory import PeakMemory
 from lockstep.contracts import StreamMode
 from lockstep.settings import Settings
-from lockstep.soak import drivers, guard, open_transactions
-from lockstep.soak.drivers import DoublesWatch
-from lockstep.soak.guard import Guard
-from lockstep.soak.open_transactions import Writer
+from lockstep_tools.bench.memory import PeakMemory
+from lockstep_tools.soak import drivers, guard, open_transactions
+from lockstep_tools.soak.drivers import DoublesWatch
+from lockstep_tools.soak.guard import Guard
+from lockstep_tools.soak.open_transactions import Writer
 
 SECONDS_MAX = 10
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from lockstep.contracts import StreamMode
 from lockstep.errors import LakehouseError
-from lockstep.shop.totals import Totals
-from lockstep.soak.totals import check_totals, current_totals
+from lockstep_tools.soak.totals import check_totals, current_totals
+from pizzeria.shop.totals import Totals
 
 from tests.soak.change_log_tables import append, change, settings_of
 

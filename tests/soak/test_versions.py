@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 from lockstep.contracts import StreamMode
 from lockstep.errors import LakehouseError
 from lockstep.settings import Settings
-from lockstep.soak.versions import VersionFollower, check_versions
+from lockstep_tools.soak.versions import VersionFollower, check_versions
 
 from tests.soak.change_log_tables import append, change, settings_of
 
@@ -88,7 +88,7 @@ def test_a_compaction_changes_nothing(settings: Settings) -> None:
 def test_a_compaction_that_changes_a_row_is_found(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lockstep.soak import delta_log
+    from lockstep_tools.soak import delta_log
 
     follow = follower(settings)
     assert check_versions(follow, MODE, total=5) == []

@@ -14,12 +14,12 @@ from lockstep.contracts import KafkaUser
 from lockstep.errors import StreamError, TopicRecreatedError, TopicUnknownError
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
-from lockstep.soak.connector_restarts import kill
 from lockstep.sources import change_topic
 from lockstep.stack import control
 from lockstep.stack.kafka import grant_reading
 from lockstep.streams import identity
 from lockstep.streams.identity import StreamIdentity, compare, read_capture
+from lockstep_tools.soak.connector_restarts import kill
 
 from tests.e2e.conftest import stack_of_its_own
 from tests.streams.conftest import WHOLE

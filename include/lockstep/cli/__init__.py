@@ -9,15 +9,12 @@ import typer
 from lockstep.cli import (
     airflow,
     batch,
-    bench,
     capture,
-    demo,
+    installed,
     maintain,
-    orders,
     parity,
     publish,
     quality,
-    soak,
     sql,
     stack,
     stream,
@@ -31,7 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 stack.register(app)
-app.add_typer(orders.app, name="orders", help="Load, replay and generate the pizzeria's orders.")
 app.add_typer(batch.app, name="batch", help="The hourly enrichment, by hand.")
 app.add_typer(stream.app, name="stream", help="The streams: start, stop, look at them.")
 app.add_typer(
@@ -40,12 +36,10 @@ app.add_typer(
 app.add_typer(quality.app, name="quality", help="Check a window's rows; build its Data Docs.")
 app.add_typer(publish.app, name="publish", help="The table that consumers read, and what feeds it.")
 app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
-app.add_typer(soak.app, name="soak", help="The long checks: crashes, seeds, an hour.")
-app.add_typer(bench.app, name="bench", help="Benchmarks, beside a peer if there is one.")
 maintain.register(app)
 sql.register(app)
 airflow.register(app)
-demo.register(app)
+installed.register(app)
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""The example: a pizzeria's application over PostgreSQL, and the demonstration of its pipeline."""

@@ -1,0 +1,1 @@
+"""The example's groups of the `lockstep` command."""

@@ -1,0 +1,49 @@
+"""Live orders at a steady pace, while the streams run; only their order_time lies in the past.
+
+So the hours that they belong to are over, and their hourly runs can be had at once.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from lockstep.contracts import Role, Window
+from lockstep.settings import Settings
+from lockstep.sources.postgres import connect
+
+from pizzeria.shop.backdate import seated_at
+from pizzeria.shop.order_inserts import insert_orders
+
+ORDERS_PER_SECOND = 25
+TOLD_EVERY = 25
+"""Orders between two reports: one a second."""
+
+
+def order_times(windows: list[Window], per_window: int, seed: int) -> list[datetime]:
+    """`per_window` moments in each of the windows, in order."""
+    rng = random.Random(seed)  # noqa: S311 - made-up times, not a secret
+    return sorted(
+        window.start + rng.random() * window.duration
+        for window in windows
+        for _ in range(per_window)
+    )
+
+
+def place_live(
+    settings: Settings, times: list[datetime], seed: int, told: Callable[[int], None]
+) -> None:
+    """Place an order for each of these times, ORDERS_PER_SECOND; each is a transaction of its own.
+
+    told: how many are committed, about once a second. A slow database makes orders late, never
+    fewer. Raises PostgresUnavailableError.
+    """
+    with connect(settings, Role.SHOP) as connection:
+        seated, existing = seated_at(connection, times, seed)
+        started = time.monotonic()
+        for place, entry in enumerate(seated):
+            due_in = started + place / ORDERS_PER_SECOND - time.monotonic()
+            time.sleep(max(0.0, due_in))
+            insert_orders(connection, [entry], existing)
+            if place % TOLD_EVERY == 0:
+                told(place + 1)

@@ -1,0 +1,70 @@
+"""What makes an hourly run and a stream differ, done on purpose, in the application's own way.
+
+A price that changes between an order's commit and the hourly run, and an order whose transaction is
+open while the hourly run reads.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import psycopg
+from lockstep.contracts import Role
+from lockstep.settings import Settings
+from lockstep.sources.postgres import connect
+
+from pizzeria.shop.backdate import seated_at
+from pizzeria.shop.order_inserts import BEGIN, insert_order
+
+
+@dataclass(frozen=True)
+class PriceChange:
+    """A pizza of the menu has cost `before`, and costs `after` from this commit on."""
+
+    pizza: str
+    before: Decimal
+    after: Decimal
+
+
+def raise_price(settings: Settings, by: Decimal) -> PriceChange:
+    """Raise the price of the menu's first pizza, in a transaction of its own.
+
+    The menu must be there (opening.py). Raises PostgresUnavailableError.
+    """
+    with connect(settings, Role.SHOP) as connection, connection.transaction():
+        id_, pizza, before = connection.execute(
+            "SELECT id, name, price FROM pizzas ORDER BY id LIMIT 1 FOR UPDATE"
+        ).fetchone()
+        connection.execute("UPDATE pizzas SET price = %s WHERE id = %s", (before + by, id_))
+    return PriceChange(pizza, before, before + by)
+
+
+@dataclass
+class OpenOrder:
+    """An order that nobody else sees until `commit`."""
+
+    order_id: int
+    _connection: psycopg.Connection
+    is_committed: bool = False
+
+    def commit(self) -> None:
+        """Let it be seen; committing again does nothing."""
+        if not self.is_committed:
+            self._connection.execute("COMMIT")
+            self.is_committed = True
+
+
+@contextmanager
+def open_order(settings: Settings, order_time: datetime, seed: int) -> Iterator[OpenOrder]:
+    """Place one order in a transaction that stays open; without `commit` it is as if never placed.
+
+    Nobody can change what it refers to (publish_order locks it) until then. Raises
+    PostgresUnavailableError.
+    """
+    with connect(settings, Role.SHOP) as connection:
+        [entry], existing = seated_at(connection, [order_time], seed)
+        connection.execute(BEGIN)
+        insert_order(connection, entry, existing)
+        yield OpenOrder(entry.order.id, connection)

@@ -1,0 +1,1 @@
+"""What checks and measures Lockstep from outside: neither in its wheel nor in its image."""

@@ -1,0 +1,1 @@
+"""The groups `soak` and `bench` of the `lockstep` command."""
