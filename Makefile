@@ -52,7 +52,7 @@ requirements: setup ## Compile requirements.in and requirements-dev.in, with has
 	@$(COMPILE) requirements-dev.in -o requirements-dev.txt \
 		$$(sed -n '/;/d; s/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.txt)
 
-jars-lock: setup ## Resolve include/jars/ivy.xml and write jars.sha256 again
+jars-lock: setup ## Resolve ivy.xml and write jars.sha256 again
 	@$(BIN)/python -m lockstep.jars --lock
 
 clean: down ## Remove .venv, .jars and tool caches; the stack's data in .lockstep stays

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lockstep.project import VARIABLE
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 from lockstep.stack import control, postgres_files
@@ -21,6 +22,7 @@ from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place
 
 from tests.hourly_table import SMALL_PIZZERIA, empty_pizzeria
+from tests.project import PROJECT_DIR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +42,11 @@ PORT_SETTINGS = (
     "airflow_port",
     "metrics_port",
 )
+
+
+def pytest_configure() -> None:
+    """Whatever the working folder of a process that a test starts, this project is meant."""
+    os.environ[VARIABLE] = str(PROJECT_DIR)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -70,7 +77,7 @@ def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
     chosen = {"home": str(home), **{name: str(port) for name, port in ports.items()}}
     with pytest.MonkeyPatch.context() as environment:
         for name in [name for name in os.environ if name.startswith("LOCKSTEP_")]:
-            if name != "LOCKSTEP_JARS_DIR":
+            if name not in ("LOCKSTEP_JARS_DIR", VARIABLE):
                 environment.delenv(name)
         for name, value in chosen.items():
             environment.setenv(f"LOCKSTEP_{name.upper()}", value)

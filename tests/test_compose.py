@@ -22,8 +22,10 @@ import yaml
 from lockstep import jars
 from lockstep.contracts import KafkaUser, Role
 from lockstep.errors import JarsIncompleteError
-from lockstep.settings import PASSWORD_FIELDS, PROJECT_DIR, Settings
+from lockstep.settings import PASSWORD_FIELDS, Settings
 from lockstep.stack import container, postgres
+
+from tests.project import PROJECT_DIR
 
 COMPOSE_FILE = PROJECT_DIR / "docker-compose.yml"
 SCHEMA_FILE = PROJECT_DIR / "tests" / "compose" / "compose-spec.json"

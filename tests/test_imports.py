@@ -13,7 +13,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from lockstep.settings import PROJECT_DIR
+
+from tests.project import PROJECT_DIR
 
 LIBRARY = PROJECT_DIR / "include" / "lockstep"
 TOP_FOLDERS = ("dags", "jobs", "plugins")
@@ -23,13 +24,14 @@ OUTSIDE = {
 }
 """Packages next to the library, which knows none of them. Their own are named with a dot."""
 
-FOUNDATION = {"contracts", "errors", "faults", "file_lock", "kafka_login", "settings"}
+FOUNDATION = {"contracts", "errors", "faults", "file_lock", "kafka_login", "project", "settings"}
 """What every room may import."""
 
 ALLOWED = {
     "errors": set(),
     "contracts": {"errors"},
-    "settings": {"contracts", "errors"},
+    "project": {"errors"},
+    "settings": {"contracts", "errors", "project"},
     "faults": set(),
     "file_lock": {"errors"},
     "kafka_login": {"contracts", "settings"},

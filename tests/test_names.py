@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from lockstep import contracts
-from lockstep.settings import PROJECT_DIR
+
+from tests.project import PROJECT_DIR
 
 LIBRARY = PROJECT_DIR / "include" / "lockstep"
 SHOP = PROJECT_DIR / "examples" / "pizzeria" / "pizzeria" / "shop"

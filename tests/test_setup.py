@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from lockstep.settings import PROJECT_DIR
+
+from tests.project import PROJECT_DIR
 
 COMMANDS = (
     "sh",

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import sqlglot
-from lockstep.settings import PROJECT_DIR
 from sqlglot import expressions
+
+from tests.project import PROJECT_DIR
 
 EXAMPLE = Path("examples", "pizzeria", "pizzeria")
 SOAK = Path("tools", "lockstep_tools", "soak")
 FOLDERS = {
+    Path("include", "lockstep", "sources"): "postgres",
     Path("include", "sql"): "spark",
     Path("include", "postgres"): "postgres",
     EXAMPLE / "demo" / "sql": "spark",

@@ -14,8 +14,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from lockstep import contracts
 from lockstep.contracts import CONNECT_USER, KafkaUser, Role
 from lockstep.errors import ConfigurationError
+from lockstep.project import project_dir
 
-PROJECT_DIR = Path(__file__).resolve().parents[2]
 SECRETS_FILE = "secrets.env"
 
 
@@ -26,8 +26,10 @@ class Settings(BaseSettings):
         env_prefix="LOCKSTEP_", env_ignore_empty=True, frozen=True, extra="ignore"
     )
 
-    home: Path = PROJECT_DIR / ".lockstep"
-    jars_dir: Path = PROJECT_DIR / ".jars"
+    project: Path = Field(default_factory=project_dir)
+    """The team's SQL, DAGs, jobs and plugins; by default as project.py finds it."""
+    home: Path = Field(default_factory=lambda values: values["project"] / ".lockstep")
+    jars_dir: Path = Field(default_factory=lambda values: values["project"] / ".jars")
     lakehouse: str = ""
     """Folder or URI (s3a://bucket/path) of the Delta tables; default: HOME/lakehouse."""
 
@@ -77,7 +79,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _absolute_folders(cls, values: dict) -> dict:
-        for name in ("home", "jars_dir"):
+        for name in ("project", "home", "jars_dir"):
             if values.get(name):
                 values[name] = Path(values[name]).expanduser().absolute()
         lakehouse = str(values.get("lakehouse") or "")
@@ -92,7 +94,7 @@ class Settings(BaseSettings):
 
         Raises ConfigurationError naming each bad value.
         """
-        home = Path(os.environ.get("LOCKSTEP_HOME") or PROJECT_DIR / ".lockstep")
+        home = Path(os.environ.get("LOCKSTEP_HOME") or project_dir() / ".lockstep")
         try:
             return cls(_env_file=home.expanduser().absolute() / SECRETS_FILE)
         except ValidationError as error:

@@ -7,11 +7,12 @@ platform's correctness or measured speed rests on are here, each with its reason
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.errors import JarsIncompleteError
 from lockstep.jars import classpath, own_jar
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ _CONF = {
     # The progress bar garbles task logs.
     "spark.ui.showConsoleProgress": "false",
 }
-LOG_CONFIGURATION = PROJECT_DIR / "include" / "spark" / "log4j2.properties"
+LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 THROUGHPUT_COLLECTOR = "-XX:+UseParallelGC"
 """A run is over in seconds and minds no pause: a tenth less time than with the default, G1."""
 _LOCAL_CONF = {

@@ -148,7 +148,7 @@ drop_half_installed() {
 install_lockstep() {
     wanted=$(checksum_of pyproject.toml examples/pizzeria/pyproject.toml tools/pyproject.toml)
     fresh lockstep "$wanted" && return
-    run_pip 3 --no-deps --no-build-isolation -e . -e examples/pizzeria -e tools
+    run_pip 1 --no-deps --no-build-isolation -e . -e examples/pizzeria -e tools
     done_with lockstep "$wanted"
 }
 

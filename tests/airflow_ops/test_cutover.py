@@ -9,7 +9,8 @@ from lockstep.airflow_ops import cutover
 from lockstep.contracts import FEEDS, PUBLISHER
 from lockstep.errors import CutoverRefusedError
 from lockstep.publish import switch
-from lockstep.settings import PROJECT_DIR
+
+from tests.project import PROJECT_DIR
 
 ANNA = {"responded_by_user": {"id": "7", "name": "anna"}, "chosen_options": ["Approve"]}
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from lockstep import contracts
 from lockstep.contracts import StreamMode
-from lockstep.settings import PROJECT_DIR
+
+from tests.project import PROJECT_DIR
 
 LOAD = """
 import json, sys

@@ -9,7 +9,8 @@ from lockstep import contracts
 from lockstep.airflow_ops import maintenance
 from lockstep.maintain import run as maintaining
 from lockstep.maintain.outcome import Outcome, State
-from lockstep.settings import PROJECT_DIR
+
+from tests.project import PROJECT_DIR
 
 FILE = PROJECT_DIR / "dags" / "lockstep_maintenance.py"
 

@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 from lockstep import contracts
-from lockstep.settings import PROJECT_DIR
+
+from tests.project import PROJECT_DIR
 
 DAG_FILE = PROJECT_DIR / "dags" / "orders_enriched_hourly.py"
 FORBIDDEN = ("pyspark", "great_expectations", "pandas", "deltalake", "psycopg")

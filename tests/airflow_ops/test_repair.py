@@ -24,7 +24,8 @@ from lockstep.repair import plan as planning
 from lockstep.repair import run as repairing
 from lockstep.repair.orders import ChangedOrder, How
 from lockstep.repair.plan import Plan
-from lockstep.settings import PROJECT_DIR
+
+from tests.project import PROJECT_DIR
 
 BOUNDS = ("2024-05-01T12:00:00+00:00", "2024-05-01T13:00:00+00:00")
 WINDOW = Window.parse(*BOUNDS)

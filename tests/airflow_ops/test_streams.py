@@ -13,12 +13,12 @@ from lockstep.airflow_ops.stream_health import WakeReason
 from lockstep.airflow_ops.streams import SuperviseStreamOperator
 from lockstep.contracts import StreamMode
 from lockstep.errors import ServiceError
-from lockstep.settings import PROJECT_DIR
 from lockstep.stack import connector
 from lockstep.supervise import keeper, launcher, lease, observation
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health
 
+from tests.project import PROJECT_DIR
 from tests.supervise.conftest import behave, settings, starts
 
 __all__ = ["behave", "settings", "starts"]

@@ -18,12 +18,13 @@ from lockstep.errors import (
     PostgresUnavailableError,
     WriterBusyError,
 )
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from tests.hourly_table import rows_of
+from tests.project import PROJECT_DIR
 
 pytestmark = pytest.mark.services
 

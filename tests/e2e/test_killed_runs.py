@@ -11,10 +11,11 @@ import psycopg
 import pytest
 from lockstep.batch.run import run_window
 from lockstep.contracts import ReadMode, Role
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from pyspark.sql import SparkSession
 
 from tests.hourly_table import DAYS, EXPECTED, found, rows_of
+from tests.project import PROJECT_DIR
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.services]
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from lockstep.batch.run import run_window
 from lockstep.contracts import ReadMode, Window
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place
 from pyspark.sql import SparkSession
 
 from tests.hourly_table import Found, empty_pizzeria, found, rows_of
+from tests.project import PROJECT_DIR
 
 PIZZA_PLACE = PROJECT_DIR.parent / "shared" / "data" / "pizza_place"
 

@@ -31,7 +31,7 @@ from lockstep.parity.readiness import readiness
 from lockstep.repair.orders import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table, run_query
 from lockstep.supervise import launcher
@@ -51,6 +51,7 @@ from pyspark.sql import SparkSession
 
 from tests.e2e.evening import CAUGHT_UP_SECONDS_MAX, evening, expected_counts
 from tests.hourly_table import SMALL_PIZZERIA
+from tests.project import PROJECT_DIR
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 from lockstep.contracts import HISTORY, StreamMode
-from lockstep.settings import PROJECT_DIR
 from lockstep_tools.soak.equality import check_equal, check_positions
 from pyspark.sql import SparkSession
 
 from tests.e2e.conftest import stack_of_its_own
 from tests.e2e.table_changes import ALL, OPENING, Followers, Shop, disagreements
+from tests.project import PROJECT_DIR
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services, pytest.mark.spark]
 

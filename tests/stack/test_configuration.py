@@ -11,7 +11,7 @@ from lockstep import contracts
 from lockstep.contracts import KafkaUser, Role
 from lockstep.errors import ConfigurationError
 from lockstep.kafka_login import login_module
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.stack import connect, connector, kafka, postgres
 from lockstep.stack.airflow_environment import (
     airflow_environment,
@@ -21,6 +21,8 @@ from lockstep.stack.airflow_environment import (
 from lockstep.stack.java import properties
 from lockstep.stack.secrets import with_secrets
 from pydantic import SecretStr
+
+from tests.project import PROJECT_DIR
 
 HARD_PASSWORD = "p@ss/w:rd%?# ü"
 

@@ -10,7 +10,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from lockstep import contracts
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.spark import spark_conf
 
 _SECRETS_OF_AIRFLOW = (
@@ -45,7 +45,7 @@ def job_arguments(settings: Settings, job: str, name: str) -> dict[str, Any]:
     """What the operator that submits jobs/<job>.py needs, besides the macro `spark_jars`."""
     return {
         "conn_id": contracts.SPARK_CONNECTION,
-        "application": str(PROJECT_DIR / "jobs" / f"{job}.py"),
+        "application": str(settings.project / "jobs" / f"{job}.py"),
         "name": name,
         "conf": spark_conf(settings),
         "jars": "{{ spark_jars() }}",

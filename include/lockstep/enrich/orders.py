@@ -5,7 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from lockstep.contracts import ENRICHMENT_TABLES, PIPELINE
-from lockstep.settings import PROJECT_DIR
+from lockstep.project import MARKER, read_project_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,8 +18,7 @@ ALWAYS = ("0L", "9223372036854775807L")
 @cache
 def orders_enriched_sql() -> str:
     """The text of include/sql/pizzeria/orders_enriched.sql."""
-    path = PROJECT_DIR / "include" / "sql" / PIPELINE / "orders_enriched.sql"
-    return path.read_text(encoding="utf-8")
+    return read_project_file(MARKER / PIPELINE / "orders_enriched.sql")
 
 
 def valid_always(rows: "DataFrame") -> "DataFrame":

@@ -32,7 +32,7 @@ def classpath(settings: Settings, part: str, lock_file: Path = LOCK_FILE) -> lis
 
 
 def own_jar(settings: Settings) -> Path:
-    """Where `make setup` puts our classes for Spark's drivers (include/spark/java)."""
+    """Where `make setup` puts our classes for Spark's drivers (streams/java)."""
     return settings.jars_dir / "own" / "spark.jar"
 
 

@@ -21,9 +21,8 @@ from lockstep.errors import JarsIncompleteError
 from lockstep.jars import ivy
 from lockstep.jars.lock import LOCK_FILE, PARTS, LockedJar, locked_as_found, read_lock, sha256_of
 from lockstep.jars.progress import Progress
-from lockstep.settings import PROJECT_DIR
 
-MANIFEST = PROJECT_DIR / "include" / "jars" / "ivy.xml"
+MANIFEST = Path(__file__).with_name("ivy.xml")
 ATTEMPTS = 3
 _CACHE, _RETRIEVED, _STAMP, _FOLDER_LOCK = "ivy-cache", "ivy-retrieved", "verified.json", ".lock"
 _OTHER_SETUP_SECONDS_MAX = 1800
@@ -95,7 +94,7 @@ def _put_in_place(folder: Path, jar: LockedJar) -> None:
     retrieved = folder / _RETRIEVED / jar.path
     if not retrieved.exists():
         raise JarsIncompleteError(
-            f"{jar.path} is in the lock, but include/jars/ivy.xml does not resolve to it any "
+            f"{jar.path} is in the lock, but jars/ivy.xml does not resolve to it any "
             "more; run `make jars-lock` if the manifest was changed on purpose"
         )
     found = sha256_of(retrieved)

@@ -1,4 +1,4 @@
-"""The lock file include/jars/jars.sha256: which jar belongs to which part, its size and hash.
+"""The lock file jars.sha256: which jar belongs to which part, its size and hash.
 
 One line to a jar: SHA-256, size in bytes, part/file. It is read here and written here
 (`python -m lockstep.jars --lock`); nothing here downloads, copies or removes a jar.
@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockstep.errors import JarsIncompleteError
-from lockstep.settings import PROJECT_DIR
 
 PARTS = ("spark", "kafka", "connect")
-LOCK_FILE = PROJECT_DIR / "include" / "jars" / "jars.sha256"
+LOCK_FILE = Path(__file__).with_name("jars.sha256")
 
 _HEADER = """\
-# The JVM parts that include/jars/ivy.xml resolves to: SHA-256, size in bytes, part/file.
+# The JVM parts that jars/ivy.xml resolves to: SHA-256, size in bytes, part/file.
 # Written by `python -m lockstep.jars --lock`; checked by every `make setup`.
 """
 
@@ -54,7 +53,7 @@ def read_lock(lock_file: Path = LOCK_FILE) -> list[LockedJar]:
     except OSError as error:
         raise JarsIncompleteError(
             f"the list of JVM parts {lock_file} cannot be read ({error.strerror}); "
-            "restore it with `git checkout include/jars`"
+            "install lockstep again"
         ) from error
     return [_parsed(line, lock_file) for line in lines if line and not line.startswith("#")]
 
@@ -87,5 +86,5 @@ def _parsed(line: str, lock_file: Path) -> LockedJar:
     except ValueError as error:
         raise JarsIncompleteError(
             f"{lock_file} is damaged: {line!r} is not 'sha256  bytes  part/file'; "
-            "restore it with `git checkout include/jars`"
+            "install lockstep again"
         ) from error

@@ -14,6 +14,7 @@ from lockstep.parity import comparison, evidence
 from lockstep.parity.given_up import described, touching
 from lockstep.parity.policy import POLICY_FILE, read_policy
 from lockstep.parity.readiness import Readiness
+from lockstep.project import read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.given_up import given_up_records
 
@@ -45,7 +46,7 @@ def check_window(
     session: asked for only if there is something to compare. ready: of the window and the mode.
     """
     started = time.monotonic()
-    policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
+    policy = read_policy(read_project_file(POLICY_FILE))
     verdict, reason = ready.verdict, ready.reason
     compared = comparison.Compared(0, {}, 0, [])
     if verdict is None:

@@ -27,7 +27,8 @@ from lockstep.contracts import (
 )
 from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import Readiness
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.project import MARKER, project_dir, read_project_file
+from lockstep.settings import Settings
 from lockstep.sinks.delta_window import inside, of_time
 from lockstep.sources.delta import open_table, run_query
 
@@ -38,7 +39,7 @@ COMPARED_COLUMNS = ("order_id", "order_time", "client_name", "table_name", "pizz
 KEPT_OF_A_CLASS = 1_000
 """Differing orders kept with their evidence, by class; all are counted."""
 _BEFORE = "is_before_capture"
-_SQL = PROJECT_DIR / "include" / "sql" / PIPELINE / "parity"
+_SQL = MARKER / PIPELINE / "parity"
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def compare(
 def definition() -> str:
     """Identifies how windows are judged: it changes with the SQL and with the policy."""
     digest = hashlib.sha256()
-    for path in (*sorted(_SQL.glob("*.sql")), POLICY_FILE):
+    folder = project_dir()
+    for path in (*sorted((folder / _SQL).glob("*.sql")), folder / POLICY_FILE):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -241,7 +243,7 @@ def _sql(name: str, parameters: Mapping[str, str]) -> str:
 
     Spark binds no parameters when Delta's extension parses the query.
     """
-    return Template((_SQL / f"{name}.sql").read_text(encoding="utf-8")).substitute(parameters)
+    return Template(read_project_file(_SQL / f"{name}.sql")).substitute(parameters)
 
 
 def _at(spark: "SparkSession", settings: Settings, table: str, version: int) -> "DataFrame":

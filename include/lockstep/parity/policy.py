@@ -4,12 +4,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 
 from lockstep.contracts import PIPELINE, DifferenceClass, StreamMode, Verdict
 from lockstep.errors import ConfigurationError
-from lockstep.settings import PROJECT_DIR
 
-POLICY_FILE = PROJECT_DIR / "include" / "parity" / f"{PIPELINE}.toml"
+POLICY_FILE = Path("include", "parity", f"{PIPELINE}.toml")
+"""Below the project's folder."""
 TOLERABLE = frozenset({DifferenceClass.LOOKUP_RACE, DifferenceClass.DIMENSION_DRIFT})
 """Differences by design of a mode. Any other is a defect, whatever a policy would like."""
 

@@ -1,12 +1,11 @@
 """Renders the pages' templates."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lockstep.settings import PROJECT_DIR
-
-TEMPLATES = PROJECT_DIR / "include" / "lockstep" / "parity_pages" / "templates"
+TEMPLATES = Path(__file__).with_name("templates")
 LAYOUT_OF_A_PART = "part.html"
 """The value of `layout` that leaves out head and styles: for a part of a larger page."""
 

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from lockstep.contracts import ORDERS_ENRICHED_BATCH_PARTITIONS, PIPELINE
+from lockstep.project import MARKER, read_project_file
 from lockstep.publish import table as published_table
 from lockstep.publish.table import CHANGES_SCHEMA, Mark
-from lockstep.settings import PROJECT_DIR
 from lockstep.sources.delta import run_query
 
 CHANGES_MAX = 100_000
@@ -19,7 +19,7 @@ DELETES_LOOKED_UP_MAX = 1_000
 """Cancelled orders whose hours are looked up; with more of them, all hours are read."""
 _EVERYTHING = -1
 """Below the commit LSN of every change; rows of the initial snapshot have 0."""
-_SQL = PROJECT_DIR / "include" / "sql" / PIPELINE / "publish" / "last_changes.sql"
+_SQL = MARKER / PIPELINE / "publish" / "last_changes.sql"
 _DATE, _HOUR = ORDERS_ENRICHED_BATCH_PARTITIONS
 
 
@@ -67,7 +67,7 @@ def _last_of_share(log: DeltaTable, after: int, frontier: int) -> int | None:
 
 
 def _last_changes(log: DeltaTable, feed: str, after: int, through: int) -> pa.RecordBatchReader:
-    sql = _SQL.read_text(encoding="utf-8").format(after=after, through=through, feed=feed)
+    sql = read_project_file(_SQL).format(after=after, through=through, feed=feed)
     found = run_query(sql, {"change_log": log})
     return pa.RecordBatchReader.from_batches(
         CHANGES_SCHEMA, (batch.cast(CHANGES_SCHEMA) for batch in found)

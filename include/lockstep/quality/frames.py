@@ -15,10 +15,10 @@ from deltalake import DeltaTable
 from lockstep import contracts
 from lockstep.contracts import Window
 from lockstep.errors import LakehouseError
-from lockstep.settings import PROJECT_DIR
+from lockstep.project import MARKER, read_project_file
 from lockstep.sources import delta
 
-_SQL = PROJECT_DIR / "include" / "sql" / contracts.PIPELINE
+_SQL = MARKER / contracts.PIPELINE
 ROWS_SQL = _SQL / "orders_enriched_quality.sql"
 CHANGES_SQL = _SQL / "change_log_quality.sql"
 
@@ -97,7 +97,7 @@ def _answer(
     file: Path, tables: Mapping[str, DeltaTable], window: Window, values: Mapping[str, str]
 ) -> pa.Table:
     bounds = {"window_start": window.start.isoformat(), "window_end": window.end.isoformat()}
-    sql = Template(file.read_text(encoding="utf-8")).substitute(bounds | values)
+    sql = Template(read_project_file(file)).substitute(bounds | values)
     try:
         return delta.run_query(sql, tables).read_all()
     except pa.ArrowException as error:

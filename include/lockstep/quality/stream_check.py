@@ -10,13 +10,14 @@ from lockstep.errors import LakehouseError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
 from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.project import read_project_file
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
 from lockstep.quality.report import QualityReport
 from lockstep.quality.stream_suite import CHANGE_CHECKS, PARITY_CHECKS
 from lockstep.quality.suite import COLUMN_CHECKS, Suite
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.sources import delta
 
 PARITY_SUITE = Suite("parity", PARITY_CHECKS, "orders")
@@ -88,15 +89,14 @@ def _facts(line: Comparison) -> dict[str, object]:
         "raced_values": [True, False] if may_race else [False],
         "raced": "marked or not" if may_race else "no row marked",
     }
-    policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
-    file = POLICY_FILE.relative_to(PROJECT_DIR)
+    policy = read_policy(read_project_file(POLICY_FILE))
     for kind in DifferenceClass:
         bound = policy.limit(line.mode, kind, line.orders_compared)
         if kind is DifferenceClass.CHANGED_AFTER_CUT:
             allowed = "any: no part of the verdict"
         elif kind in policy.tolerated[line.mode]:
             most = "any" if bound is None else f"at most {bound:,}"
-            allowed = f"{most}: by design of {line.mode} ({file})"
+            allowed = f"{most}: by design of {line.mode} ({POLICY_FILE})"
         else:
             allowed = "none"
         facts |= {f"{kind}_max": bound, f"{kind}_allowed": allowed}

@@ -14,14 +14,15 @@ from deltalake import DeltaTable
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, PIPELINE, Role, Window, sql_name
 from lockstep.errors import LakehouseError, RepairRefusedError
+from lockstep.project import MARKER, read_project_file
 from lockstep.repair.orders import VALUES, ChangedOrder, how_changed
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.sources import delta
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
 from lockstep.sources.postgres import connect
 from lockstep.sources.window_orders import order_versions, orders_in
 
-_ROWS_SQL = PROJECT_DIR / "include" / "sql" / PIPELINE / "hourly_rows.sql"
+_ROWS_SQL = MARKER / PIPELINE / "hourly_rows.sql"
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def _require_sound(rows: pa.Table, written: WrittenWindow, exported: ExportedSna
 
 
 def _hourly_rows(table: DeltaTable, window: Window) -> pa.Table:
-    sql = Template(_ROWS_SQL.read_text(encoding="utf-8")).substitute(
+    sql = Template(read_project_file(_ROWS_SQL)).substitute(
         first_date=window.start.date(),
         last_date=window.end.date(),
         window_start=window.start.isoformat(),

@@ -1,13 +1,14 @@
 """What the database says of change capture: its own identity, the state of the slot,
 its newest transaction's id."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from lockstep.contracts import REPLICATION_SLOT, Role
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
-_QUERY = PROJECT_DIR / "include" / "postgres" / "capture" / "facts.sql"
+_QUERY = Path(__file__).with_name("capture_facts.sql")
 
 
 class CaptureFacts(NamedTuple):

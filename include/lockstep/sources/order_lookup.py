@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,7 +21,8 @@ import pyarrow.compute as pc
 
 from lockstep.contracts import CHANGE_LOG_COLUMNS, Role
 from lockstep.errors import PostgresUnavailableError
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.project import read_project_file
+from lockstep.settings import Settings
 from lockstep.sources.kept_connection import answer
 from lockstep.sources.postgres import RoleConnection, role_connection
 from lockstep.sources.python_worker import spare_garbage_collection
@@ -36,7 +38,7 @@ ORDERS_OF_A_STATEMENT = 2_000
 """70 ms of PostgreSQL's time; larger ones are no quicker."""
 DELETED = "d"
 
-_STATEMENT = PROJECT_DIR / "include" / "postgres" / "stream_reads" / "order_lookup.sql"
+_STATEMENT = Path("include", "postgres", "stream_reads", "order_lookup.sql")
 _TIME = pa.timestamp("us", "UTC")
 _PIZZAS = pa.list_(pa.struct([("pizza", pa.string()), ("price", pa.decimal128(10, 2))]))
 ENRICHED = pa.schema(
@@ -169,7 +171,7 @@ def _rows(connection: psycopg.Connection, ids: list[int]) -> list[tuple]:
 
 @cache
 def _statement() -> str:
-    return _STATEMENT.read_text(encoding="utf-8")
+    return read_project_file(_STATEMENT)
 
 
 def _as_arrow(rows: list[tuple]) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ connection's transaction when a fetch size is set, so the statement below makes 
 exporting transaction's snapshot, whenever it starts and whatever has been committed since.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -20,13 +21,14 @@ from lockstep.contracts import (
     Role,
     Window,
 )
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.project import read_project_file
+from lockstep.settings import Settings
 from lockstep.sources.window_slices import SlotCount, slot_length
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_READS = PROJECT_DIR / "include" / "postgres" / "batch_reads"
+_READS = Path("include", "postgres", "batch_reads")
 FETCH_ROWS = 10_000
 """Rows of one round trip: about a megabyte of orders, which bounds a task's memory."""
 VIEW_READ = "view"
@@ -96,7 +98,7 @@ def _between(part: Window) -> str:
 
 def rendered(read: str, window: Window, **values: sql.Composable) -> sql.Composed:
     """A query of include/postgres/batch_reads about the window."""
-    text = (_READS / f"{read}.sql").read_text(encoding="utf-8")
+    text = read_project_file(_READS / f"{read}.sql")
     return sql.SQL(text).format(
         start=sql.Literal(window.start), end=sql.Literal(window.end), **values
     )

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from lockstep import contracts
 from lockstep.contracts import Role
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.stack.files import make_private_folder, write_private, write_private_once
 from lockstep.stack.postgres_database import AIRFLOW_DATABASE
 
@@ -99,8 +99,8 @@ def _api_server(settings: Settings) -> dict[str, str]:
 
 def _what_runs(settings: Settings) -> dict[str, str]:
     return {
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT_DIR / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT_DIR / "plugins"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(settings.project / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(settings.project / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),

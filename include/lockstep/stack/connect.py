@@ -5,7 +5,7 @@ Its REST interface asks for a password: who may configure a connector may have i
 The worker's configuration and process are here; the connector in it is connector.py's.
 
 Sources deliver at least once, as is the default: after a crash some transactions come again, whole
-(include/connectors/java), and the streams know them by their numbers. Exactly-once sources write in
+(stack/java), and the streams know them by their numbers. Exactly-once sources write in
 Kafka's transactions, and a broker that was killed left one of those open for ever in 1 of 20 kills:
 nobody who reads committed records, Connect itself included, gets past it.
 """

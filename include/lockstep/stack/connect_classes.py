@@ -1,12 +1,12 @@
-"""Our own classes for Kafka Connect: include/connectors/java."""
+"""Our own classes for Kafka Connect: stack/java."""
 
 from pathlib import Path
 
 from lockstep import jars
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.stack import java_classes
 
-SOURCES = PROJECT_DIR / "include" / "connectors" / "java"
+SOURCES = Path(__file__).with_name("java")
 CONNECTORS = Path("META-INF") / "services" / "org.apache.kafka.connect.source.SourceConnector"
 """How Connect finds a connector on its class path: one class name a line."""
 

@@ -4,7 +4,7 @@ include/connectors/pizzeria.json is the configuration. In its values `${lockstep
 what differs between places, or is defined in contracts.py; NAME is one of `placeholders()`.
 
 JSON has no comments, so the reasons are here:
-- connector.class: ours (include/connectors/java), Debezium's but for the place from which it goes
+- connector.class: ours (stack/java), Debezium's but for the place from which it goes
   on after a restart: the end of a whole transaction. Debezium's own places cost changes.
 - offset.mismatch.strategy trust_slot: the slot decides where the server begins, as it does anyway;
   against lost changes no strategy helped.
@@ -22,6 +22,7 @@ JSON has no comments, so the reasons are here:
 import json
 import re
 import time
+from pathlib import Path
 
 import httpx
 from confluent_kafka.admin import AdminClient
@@ -30,10 +31,12 @@ from lockstep import contracts
 from lockstep.contracts import KafkaUser, Role
 from lockstep.errors import ConfigurationError, ServiceError
 from lockstep.kafka_login import client
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.project import read_project_file
+from lockstep.settings import Settings
 from lockstep.stack import preflight
 
-TEMPLATE = PROJECT_DIR / "include" / "connectors" / f"{contracts.CONNECTOR}.json"
+TEMPLATE = Path("include", "connectors", f"{contracts.CONNECTOR}.json")
+"""Below the project's folder."""
 PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
 REST_SECONDS_MAX = 30.0  # Connect answers a registration after validating it against the database
 RUNNING_SECONDS_MAX = 60.0
@@ -79,7 +82,7 @@ def configuration(settings: Settings, password_reference: str) -> dict[str, str]
             )
         return known[match[1]]
 
-    template = json.loads(TEMPLATE.read_text(encoding="utf-8"))
+    template = json.loads(read_project_file(TEMPLATE))
     return {name: PLACEHOLDER.sub(value, text) for name, text in template.items()}
 
 

@@ -86,7 +86,7 @@ def _connect(settings: Settings) -> Launch:
 def _jvm(
     settings: Settings, part: str, main: str, configuration: Path, classes: Path | None = None
 ) -> Launch:
-    """A JVM of one part of include/jars/ivy.xml, which reads one configuration file."""
+    """A JVM of one part of jars/ivy.xml, which reads one configuration file."""
     command = java_command(
         settings, part, main, str(configuration), heap_mb=HEAP_MB, classes=classes
     )

@@ -37,7 +37,7 @@ def java_command(
     heap_mb: int = 256,
     classes: Path | None = None,
 ) -> list[str]:
-    """A JVM with the jars of one configuration of include/jars/ivy.xml, and a folder of classes.
+    """A JVM with the jars of one configuration of jars/ivy.xml, and a folder of classes.
 
     It ends when its memory is used up, so that a half-dead one is never taken for a running one.
     Raises JarsIncompleteError, and ServiceError when there is no Java.

@@ -5,15 +5,17 @@ kept as the database's comment, so that a prepared database is recognised and le
 """
 
 import hashlib
+from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
 from lockstep.contracts import DATABASE, Role
-from lockstep.errors import ConfigurationError
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.project import read_project_file
+from lockstep.settings import Settings
 
-SQL_FOLDER = PROJECT_DIR / "include" / "postgres"
+SQL_FOLDER = Path("include", "postgres")
+"""Below the project's folder."""
 ROLES_FILE = "roles.sql"
 OWNER_FILES = (
     "schema.sql",
@@ -61,11 +63,7 @@ def _connect(settings: Settings, role: Role, database: str) -> psycopg.Connectio
 
 
 def _read(name: str) -> str:
-    path = SQL_FOLDER / name
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigurationError(f"{path} is missing: the project's folder is incomplete") from None
+    return read_project_file(SQL_FOLDER / name)
 
 
 def _digest() -> str:

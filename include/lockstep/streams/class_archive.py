@@ -20,7 +20,7 @@ from rich.console import Console
 from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.file_lock import FileLock
 from lockstep.jars import classpath, own_jar
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.spark import class_archive, stream_session
 from lockstep.stack import java_classes
 from lockstep.stack.java import java
@@ -29,7 +29,7 @@ from lockstep.stack.process import run_to_end
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SOURCES = PROJECT_DIR / "include" / "spark" / "java"
+SOURCES = Path(__file__).with_name("java")
 VERSION_SECONDS_MAX = 30
 LEARN_SECONDS_MAX = 300
 LINES_IN_ERROR = 5

@@ -32,7 +32,8 @@ from lockstep.contracts import (
     TABLES,
     sql_name,
 )
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.project import MARKER, read_project_file
+from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema, reached_of
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams.fold import CREATED, DELETED, SNAPSHOT_ROW, UPDATED
@@ -299,8 +300,7 @@ def _stored_versions(table: DeltaTable, dimension: str, frontier: int | None) ->
 
 @cache
 def _versions_query() -> Template:
-    path = PROJECT_DIR / "include" / "sql" / PIPELINE / "dimension_versions.sql"
-    return Template(path.read_text(encoding="utf-8"))
+    return Template(read_project_file(MARKER / PIPELINE / "dimension_versions.sql"))
 
 
 def stored_relation(

@@ -23,7 +23,7 @@ from lockstep.errors import (
     StreamFailedError,
     StreamNotStoppedError,
 )
-from lockstep.settings import PASSWORD_FIELDS, PROJECT_DIR, Settings
+from lockstep.settings import PASSWORD_FIELDS, Settings
 from lockstep.stack import process
 from lockstep.stack.airflow_environment import settings_environment
 from lockstep.stack.files import bounded_log, last_lines, make_private_folder
@@ -35,8 +35,9 @@ from lockstep.supervise.health import error_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
 from lockstep.supervise.observation import running_modes
 
-DRIVER = PROJECT_DIR / "jobs" / "enrich_orders_stream.py"
-PUBLISHING = PROJECT_DIR / "jobs" / "publish_orders.py"
+DRIVER = Path("jobs", "enrich_orders_stream.py")
+"""Below the project's folder, as is the next."""
+PUBLISHING = Path("jobs", "publish_orders.py")
 """The publisher is kept running as the streams are, by a name beside their modes."""
 START_SECONDS_MAX = 300.0
 """One driver with all modes takes half a minute on two cores; under heavy load, minutes."""
@@ -148,10 +149,10 @@ def end_of_log(settings: Settings, mode: str) -> str:
 
 
 def _launch(settings: Settings, modes: Sequence[str], log: Path) -> Launch:
-    command = [sys.executable, str(DRIVER)]
+    command = [sys.executable, str(settings.project / DRIVER)]
     command += [option for mode in modes for option in ("--mode", mode)]
     if PUBLISHER in modes:  # always alone
-        command = [sys.executable, str(PUBLISHING)]
+        command = [sys.executable, str(settings.project / PUBLISHING)]
     return Launch(
         command=command,
         log=log,
