@@ -11,12 +11,13 @@ from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
-from lockstep.settings import PROJECT_DIR
 from packaging.requirements import Requirement
 
+from tests.project import PROJECT_DIR
+
 LISTS = ("requirements", "requirements-dev")
-PRODUCT = ("include", "dags", "jobs", "plugins", "examples")
-TOOLS = ("tools",)
+PRODUCT = ("include", "dags", "jobs", "plugins")
+OUTSIDE = ("examples", "tools")
 OURS = {"lockstep", "lockstep_tools", "pizzeria", "tests"}
 PEERS = {"datacompy"}
 """Of `lockstep bench`: of no use in production."""
@@ -86,9 +87,9 @@ def test_every_import_of_the_product_is_declared() -> None:
     assert undeclared(sources_below(*PRODUCT), set(asked_for("requirements"))) == []
 
 
-def test_every_import_of_the_tests_and_tools_is_declared() -> None:
+def test_every_import_of_the_tests_the_example_and_the_tools_is_declared() -> None:
     declared = set(asked_for("requirements")) | set(asked_for("requirements-dev"))
-    assert undeclared(sources_below("tests", *TOOLS), declared) == []
+    assert undeclared(sources_below("tests", *OUTSIDE), declared) == []
 
 
 def test_an_import_that_is_not_declared_is_found() -> None:

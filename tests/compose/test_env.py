@@ -5,7 +5,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
+
+from tests.project import PROJECT_DIR
 
 DEPLOY = PROJECT_DIR / "deploy"
 ENV_EXAMPLE = DEPLOY / "env.example"

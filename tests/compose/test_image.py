@@ -11,7 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from lockstep.settings import PROJECT_DIR
+from tests.project import PROJECT_DIR
 
 DEPLOY = PROJECT_DIR / "deploy"
 DOCKERFILE = DEPLOY / "Dockerfile"
@@ -61,7 +61,19 @@ def test_what_the_image_copies_exists_and_is_not_hidden_from_the_build() -> None
 
 
 def test_the_image_holds_what_airflow_and_the_jobs_need_beside_the_library() -> None:
-    assert {"include", "dags", "jobs", "plugins", "pyproject.toml"} <= set(copied())
+    files = {"include/connectors", "include/parity", "include/postgres", "include/sql"}
+    assert files | {"dags", "jobs", "plugins"} <= set(copied())
+    assert ["ENV", "LOCKSTEP_PROJECT=/opt/lockstep"] in instructions()
+
+
+def test_the_image_installs_the_wheel_and_has_neither_example_nor_tools() -> None:
+    runs = [" ".join(words[1:]) for words in instructions() if words[0] == "RUN"]
+    assert any("pip wheel --no-deps" in run for run in runs)
+    assert "pip install --no-deps /wheel/*.whl" in runs
+    assert not [source for source in copied() if source.startswith(("examples", "tools"))]
+    last = max(at for at, words in enumerate(instructions()) if words[0] == "FROM")
+    kept = {word for words in instructions()[last:] if words[0] == "COPY" for word in words[1:]}
+    assert not {"include", "include/lockstep"} & kept
 
 
 def test_the_image_does_not_run_as_root() -> None:

@@ -20,7 +20,7 @@ import yaml
 from lockstep.contracts import StreamMode
 from lockstep.observe.latency import HOPS
 from lockstep.observe.prometheus import QUERIES, TOTAL, StreamCollector
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.health import Health
@@ -31,6 +31,8 @@ from lockstep.supervise.heartbeat import (
     Percentiles,
     write_heartbeat,
 )
+
+from tests.project import PROJECT_DIR
 
 DEPLOY = PROJECT_DIR / "deploy"
 RULES_FILE = DEPLOY / "prometheus" / "streams.rules.yml"

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import yaml
 from lockstep.contracts import Role
-from lockstep.settings import PROJECT_DIR, Settings
+from lockstep.settings import Settings
 from lockstep.stack import postgres, postgres_files
+
+from tests.project import PROJECT_DIR
 
 POSTGRES_CONF = PROJECT_DIR / "deploy" / "postgres" / "postgresql.conf"
 

@@ -1,0 +1,207 @@
+"""One small piece of work for each package of the library, run by an interpreter with its wheel.
+
+    python units.py PACKAGE …
+
+None needs the project's folder, a service or a JVM. Every module of the package is imported first.
+Writes the name of each package whose piece was done; the first that fails ends it.
+"""
+
+import importlib
+import os
+import pkgutil
+import sys
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+ELEVEN = datetime(2015, 1, 1, 11, tzinfo=UTC)
+
+
+def airflow_ops() -> None:
+    from lockstep.airflow_ops.windows import due_at, hour_from
+
+    assert due_at(hour_from(ELEVEN)) == ELEVEN + timedelta(hours=1, minutes=5)
+
+
+def airflow_ui() -> None:
+    from lockstep.airflow_ui.data_docs import create_app
+
+    assert create_app(Path()).routes
+
+
+def batch() -> None:
+    from lockstep.batch.spark_errors import spark_failures
+    from lockstep.settings import Settings
+
+    with spark_failures(Settings.load()):
+        pass
+
+
+def cdc() -> None:
+    from lockstep.cdc.cuts import DatabaseSnapshot
+
+    assert DatabaseSnapshot.parse("10:20:12,15").in_progress == {12, 15}
+
+
+def cli() -> None:
+    from lockstep.cli import app
+
+    assert app.registered_groups
+
+
+def contracts() -> None:
+    from lockstep.contracts import Window
+
+    assert Window(ELEVEN, ELEVEN + timedelta(hours=1)).start == ELEVEN
+
+
+def enrich() -> None:
+    from lockstep.enrich.orders import ALWAYS
+
+    assert len(ALWAYS) == 2
+
+
+def errors() -> None:
+    from lockstep.errors import LockstepError
+
+    assert LockstepError.exit_code == 2
+
+
+def faults() -> None:
+    from lockstep.faults import Point, reach
+
+    reach(next(iter(Point)))
+
+
+def file_lock() -> None:
+    from lockstep.file_lock import holder
+
+    assert holder(Path(tempfile.mkdtemp()) / "lock") is None
+
+
+def jars() -> None:
+    from lockstep.jars.install import MANIFEST
+    from lockstep.jars.lock import read_lock
+
+    assert MANIFEST.exists()
+    assert len(read_lock()) > 100
+
+
+def kafka_login() -> None:
+    from lockstep.kafka_login import login_module
+
+    assert login_module("a.Login", {"username": "u"}).startswith("a.Login")
+
+
+def ledger() -> None:
+    from lockstep.ledger.status import status_table
+
+    assert status_table([]).row_count == 0
+
+
+def maintain() -> None:
+    from lockstep.maintain.sizes import size_of
+
+    assert size_of(Path(tempfile.mkdtemp())) == 0
+
+
+def observe() -> None:
+    from lockstep.observe.latency import LatencyWindow
+
+    assert LatencyWindow().snapshot(ELEVEN) is None
+
+
+def parity() -> None:
+    from lockstep.parity.policy import read_policy
+
+    text = "raced_share_max = 0.01\nraced_orders_always = 10\n[tolerated]\n"
+    assert read_policy(text).raced_orders_always == 10
+
+
+def parity_pages() -> None:
+    from lockstep.parity_pages.render import TEMPLATES
+
+    assert (TEMPLATES / "parity.html").exists()
+
+
+def project() -> None:
+    from lockstep.project import project_dir
+
+    assert project_dir().is_dir()
+
+
+def publish() -> None:
+    from lockstep.publish.conditions import FRONTIER_SECONDS_MAX
+
+    assert FRONTIER_SECONDS_MAX > 0
+
+
+def quality() -> None:
+    from lockstep.quality.suite import COLUMN_CHECKS
+
+    assert COLUMN_CHECKS
+
+
+def repair() -> None:
+    from lockstep.repair.orders import How, how_changed
+
+    assert how_changed({1: 7}, {1: 7, 2: 8}) == {2: How.NEW}
+
+
+def settings() -> None:
+    from lockstep.settings import Settings
+
+    assert Settings.load().home == Path(os.environ["LOCKSTEP_PROJECT"]) / ".lockstep"
+
+
+def sinks() -> None:
+    from lockstep.sinks.append_log import arrow_schema
+
+    assert arrow_schema({"id": "bigint"}).names == ["id"]
+
+
+def sources() -> None:
+    from lockstep.sources.capture import _QUERY
+
+    assert "pg_replication_slots" in _QUERY.read_text(encoding="utf-8")
+
+
+def spark() -> None:
+    from lockstep.spark import LOG_CONFIGURATION
+
+    assert LOG_CONFIGURATION.exists()
+
+
+def stack() -> None:
+    from lockstep.stack.connect_classes import SOURCES
+    from lockstep.stack.ports import free_ports
+
+    assert list(SOURCES.rglob("*.java"))
+    assert len(set(free_ports(2))) == 2
+
+
+def streams() -> None:
+    from lockstep.streams.class_archive import SOURCES
+
+    assert list(SOURCES.rglob("*.java"))
+
+
+def supervise() -> None:
+    from lockstep.supervise.restart_policy import pause_seconds
+
+    assert pause_seconds(1) >= 0
+
+
+def import_all(name: str) -> None:
+    """The package and every module in it."""
+    package = importlib.import_module(f"lockstep.{name}")
+    for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{package.__name__}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:]:
+        import_all(chosen)
+        globals()[chosen]()
+        sys.stdout.write(f"{chosen}\n")
