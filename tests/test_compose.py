@@ -167,7 +167,7 @@ def test_each_service_gets_the_passwords_that_it_needs_and_no_other() -> None:
         "airflow-triggerer": {Role.AIRFLOW},
         # Tasks, the streams' drivers among them: these ask the database for its log's position.
         "airflow-scheduler": {Role.AIRFLOW, Role.BATCH_READER, Role.CDC, KafkaUser.READER},
-        "lockstep": {Role.SHOP, Role.BATCH_READER, Role.CDC, KafkaUser.READER},
+        "lockstep": {Role.BATCH_READER, Role.CDC, KafkaUser.READER},
     }
     expected = {
         name: {f"LOCKSTEP_{PASSWORD_FIELDS[role].upper()}" for role in needed.get(name, ())}
