@@ -35,6 +35,7 @@ ALLOWED = {
     "faults": set(),
     "file_lock": {"errors"},
     "kafka_login": {"contracts", "settings"},
+    "pipeline": {"errors"},
     "jars": FOUNDATION,
     "spark": FOUNDATION | {"jars"},
     "cdc": FOUNDATION,

@@ -21,8 +21,8 @@ UNITS = Path(__file__).with_name("units.py")
 PACKAGES = {
     (): (
         *("cdc", "cli", "contracts", "errors", "faults", "file_lock", "jars", "kafka_login"),
-        *("ledger", "maintain", "observe", "parity", "parity_pages", "project", "publish"),
-        *("repair", "settings", "sinks", "sources", "stack", "supervise"),
+        *("ledger", "maintain", "observe", "parity", "parity_pages", "pipeline", "project"),
+        *("publish", "repair", "settings", "sinks", "sources", "stack", "supervise"),
     ),
     ("spark",): ("batch", "enrich", "quality", "spark", "streams"),
     ("airflow", "spark"): ("airflow_ops", "airflow_ui"),

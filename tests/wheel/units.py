@@ -124,6 +124,13 @@ def parity_pages() -> None:
     assert (TEMPLATES / "parity.html").exists()
 
 
+def pipeline() -> None:
+    from lockstep.pipeline.catalog import Catalog, read_catalog, write_catalog
+
+    empty = Catalog("depot", ())
+    assert read_catalog(write_catalog(empty), Path("catalog.lock")) == empty
+
+
 def project() -> None:
     from lockstep.project import project_dir
 
