@@ -40,7 +40,7 @@ ALLOWED = {
     "spark": FOUNDATION | {"jars"},
     "cdc": FOUNDATION,
     "enrich": FOUNDATION | {"cdc"},
-    "sources": FOUNDATION | {"cdc"},
+    "sources": FOUNDATION | {"cdc", "pipeline"},
     "sinks": FOUNDATION | {"cdc"},
     "batch": FOUNDATION | {"jars", "cdc", "enrich", "sinks", "sources", "spark"},
     "quality": FOUNDATION | {"cdc", "ledger", "parity", "sources"},
