@@ -1,6 +1,10 @@
 """What can be wrong with a pipeline's folder. Each error names the file and says what to do."""
 
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 from lockstep.errors import LockstepError
 
@@ -15,9 +19,41 @@ class CatalogError(PipelineError):
     """catalog.lock is missing, damaged, or does not have what is asked for."""
 
 
+@dataclass(frozen=True, order=True)
+class Problem:
+    """file: below the project's folder. line: from 1. key: as in the file; empty: of it as a whole.
+
+    message: what is wrong and what to do, on one line.
+    """
+
+    file: Path
+    line: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        of = f"{self.key}: " if self.key else ""
+        return f"{self.file}:{self.line}: {of}{self.message}"
+
+
+class ManifestError(PipelineError):
+    """A folder of a source or a pipeline has problems: a line for each, by file and line."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
 def meant(name: str, known: list[str]) -> str:
     """What to add to a message about an unknown name: the known ones that are alike, or all."""
     alike = get_close_matches(name, known, n=3)
     if alike:
         return f"did you mean {' or '.join(alike)}?"
     return f"there are: {', '.join(sorted(known))}" if known else "there is none"
+
+
+def shown(value: object) -> str:
+    """A value as a message has it: on one line, strings in quotes, as TOML writes it."""
+    if isinstance(value, str | bool | list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
