@@ -57,8 +57,8 @@ ALLOWED = {
     "publish": FOUNDATION | {"ledger", "sinks", "sources", "supervise"},
     "cli": FOUNDATION
     | {
-        *("batch", "jars", "ledger", "maintain", "observe", "parity", "parity_pages", "publish"),
-        *("quality", "repair", "sources", "stack", "streams", "supervise"),
+        *("batch", "jars", "ledger", "maintain", "observe", "parity", "parity_pages", "pipeline"),
+        *("publish", "quality", "repair", "sources", "stack", "streams", "supervise"),
     },
     "airflow_ops": FOUNDATION
     | {

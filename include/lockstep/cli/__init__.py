@@ -13,6 +13,7 @@ from lockstep.cli import (
     installed,
     maintain,
     parity,
+    pipeline,
     publish,
     quality,
     sql,
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 stack.register(app)
 app.add_typer(batch.app, name="batch", help="The hourly enrichment, by hand.")
+app.add_typer(pipeline.app, name="pipeline", help="The pipelines: list and check their manifests.")
 app.add_typer(stream.app, name="stream", help="The streams: start, stop, look at them.")
 app.add_typer(
     parity.app, name="parity", help="Compare batch and streams; how far they are verified."

@@ -1,0 +1,114 @@
+"""`lockstep pipeline`: the pipelines of the project, what is wrong with them, and their schema.
+
+Only the talking is here; reading and judging are lockstep.pipeline's.
+"""
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lockstep.project import project_dir
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from lockstep.pipeline.project import Pipeline, Project
+
+NO_PIPELINE = "the project has no pipeline: one is a folder of include/sql with a pipeline.toml"
+
+app = typer.Typer(no_args_is_help=True)
+
+
+class ManifestKind(StrEnum):
+    """Whose manifest: pipeline.toml or source.toml."""
+
+    SOURCE = "source"
+    PIPELINE = "pipeline"
+
+
+@app.command(name="list")
+def list_pipelines() -> None:
+    """Show the pipelines of the project. Exits with 2 when one of them cannot be used."""
+    from rich.console import Console
+
+    from lockstep.pipeline.errors import PipelineError
+    from lockstep.pipeline.project import read_project
+
+    project = read_project(project_dir())
+    if not project.pipelines and not project.pipeline_problems:
+        typer.echo(NO_PIPELINE)
+        return
+    Console(highlight=False).print(_table(project))
+    if wrong := list(project.pipeline_problems):
+        raise PipelineError(
+            f"{len(wrong)} cannot be used ({', '.join(wrong)}): `lockstep pipeline check` says why"
+        )
+
+
+@app.command()
+def check(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Only this one. Default: all, and all sources.")
+    ] = "",
+) -> None:
+    """Read the manifests and catalogs, and name each problem with its file and line.
+
+    Exits with 2 when there is one. Neither a database nor Spark is asked. Files are named as they
+    are below the project's folder.
+    """
+    from lockstep.pipeline.errors import ManifestError
+    from lockstep.pipeline.project import read_project
+
+    project = read_project(project_dir())
+    try:
+        if name:
+            chosen = [project.pipeline(name)]
+        else:
+            project.require_sound()
+            chosen = list(project.pipelines.values())
+    except ManifestError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(error.exit_code) from None
+    for pipeline in chosen:
+        typer.echo(f"{pipeline.name}: no problem ({_modes(pipeline)})")
+    if not chosen:
+        typer.echo(NO_PIPELINE)
+
+
+@app.command()
+def schema(
+    kind: Annotated[ManifestKind, typer.Argument(help="Whose manifest.")] = ManifestKind.PIPELINE,
+) -> None:
+    """Print the JSON Schema of pipeline.toml or source.toml, for editors.
+
+    Kept in a file, it is named in a manifest's first line: `#:schema ../pipeline.schema.json`.
+    """
+    from lockstep.pipeline.manifest import PipelineManifest
+    from lockstep.pipeline.source import SourceManifest
+
+    model = SourceManifest if kind is ManifestKind.SOURCE else PipelineManifest
+    typer.echo(json.dumps(model.model_json_schema(), indent=2))
+
+
+def _table(project: "Project") -> "Table":
+    """A row for each pipeline that can be used."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("pipeline", "source", "semantics", "key", "modes"):
+        table.add_column(title, no_wrap=title == "pipeline", overflow="fold")
+    for pipeline in project.pipelines.values():
+        manifest = pipeline.manifest
+        key = ", ".join(manifest.key)
+        table.add_row(
+            pipeline.name, pipeline.source.name, manifest.semantics, key, _modes(pipeline)
+        )
+    return table
+
+
+def _modes(pipeline: "Pipeline") -> str:
+    from lockstep.pipeline.modes import Mode
+
+    return ", ".join((Mode.BATCH, *pipeline.manifest.modes))
