@@ -50,7 +50,7 @@ def list_pipelines() -> None:
 @app.command()
 def check(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Only this one. Default: all, and all sources.")
+        str, typer.Argument(metavar="NAME", help="Only this one. Default: all, and all sources.")
     ] = "",
 ) -> None:
     """Read the manifests and catalogs, and name each problem with its file and line.
