@@ -44,6 +44,14 @@ class ManifestError(PipelineError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class TypeRefusedError(PipelineError):
+    """A column's type cannot be captured exactly, so that no pipeline may read it."""
+
+    def __init__(self, table: str, column: str, type_: str, why: str) -> None:
+        super().__init__(f"table {table}, column {column}: type {type_} is refused: {why}")
+        self.table, self.column, self.type, self.why = table, column, type_, why
+
+
 def meant(name: str, known: list[str]) -> str:
     """What to add to a message about an unknown name: the known ones that are alike, or all."""
     alike = get_close_matches(name, known, n=3)
