@@ -20,6 +20,12 @@ DOMAINS = {
     "price": "numeric(10,2)",
     "net_price": "price",
     "plant.numbers": "integer[]",
+    "plant.moment": "timestamp(3) without time zone",
+    "plant.clock": "time(3) without time zone",
+    "plant.code": "character(5)",
+    "plant.label": "text",
+    "plant.document": "jsonb",
+    "plant.blob": "bytea",
     "named_mood": "mood",
     "any_number": "numeric",
 }
@@ -288,6 +294,9 @@ SCALARS = [
         {r'"sad \"x\""': 'sad "x"', '"a,b"': "a,b"},
         refused={'"new"': "'\"new\"' is no mood"},
     ),
+    Sample("plant.moment", "timestamp", INSTANT, {"1774747800123": at("2026-03-29 00:30:00.123")}),
+    Sample("plant.clock", "string", pa.string(), {"43200123": "12:00:00.123"}),
+    Sample("plant.code", "string", pa.string(), {'"ab   "': "ab   "}, left_out=TEXT_LEFT_OUT),
     Sample('"Weird Schema".state', "string", pa.string(), {'"on"': "on"}),
 ]
 

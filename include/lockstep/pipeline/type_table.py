@@ -27,7 +27,9 @@ PLACEHOLDER = "__debezium_unavailable_value"
 encoding of it. A value of the database that is equal to it is taken for it."""
 _PLACEHOLDER_BYTES = PLACEHOLDER.encode()
 _PLACEHOLDER_NUMBERS = list(_PLACEHOLDER_BYTES)
-_PLACEHOLDER_UUID = str(UUID(bytes=md5(_PLACEHOLDER_BYTES).digest(), version=3))  # noqa: S324
+_PLACEHOLDER_UUID = str(
+    UUID(bytes=md5(_PLACEHOLDER_BYTES, usedforsecurity=False).digest(), version=3)
+)
 _MILLISECOND_DIGITS_MAX = 3
 """time.precision.mode=adaptive: up to so many digits of a second come as milliseconds."""
 
