@@ -175,8 +175,8 @@ def _time(pg: PgType, _time_zone: str | None) -> ValueType:
 def _timestamp(pg: PgType, time_zone: str | None) -> ValueType:
     if time_zone is None:
         raise RefusedError(
-            "nothing says which zone's local time it is; declare its time_zone in the manifest, or "
-            "ALTER the column to timestamp with time zone"
+            "nothing says which zone's local time it is; name the zone under `time_zones` in the "
+            "manifest, or ALTER the column to timestamp with time zone"
         )
     try:
         zone = ZoneInfo(time_zone)
