@@ -12,7 +12,7 @@ from lockstep.contracts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
-from pizzeria.shop.executor import execute, ids_of
+from pizzeria.shop.executor import execute
 from pizzeria.shop.generator import GenerateReport, generate
 from pizzeria.shop.loader import load
 from pizzeria.shop.opening import open_shop
@@ -157,7 +157,7 @@ def test_many_writers_surface_no_deadlock(shop: Settings) -> None:
 
 def test_a_deadlock_is_retried_and_counted(shop: Settings, owner: psycopg.Connection) -> None:
     with connect(shop, Role.SHOP) as connection:
-        ids = ids_of(open_shop(connection))
+        ids = open_shop(connection).ids
     prices = Decimal("11.11"), Decimal("22.22")
 
     def reprice(number: int) -> int:

@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from lockstep.contracts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
-from pizzeria.shop.backdate import seated_at
-from pizzeria.shop.order_inserts import insert_orders
+from pizzeria.shop.backdate import orders_at
+from pizzeria.shop.executor import execute
+from pizzeria.shop.writers import when_due
 
 SEED = 1
 
@@ -31,12 +32,11 @@ def place_paced(settings: Settings, rate: float, seconds: float) -> Placed:
     with connect(settings, Role.SHOP) as connection:
         begins = datetime.now(UTC)
         times = [begins + timedelta(seconds=place / rate) for place in range(int(rate * seconds))]
-        seated, existing = seated_at(connection, times, SEED)
+        transactions, ids = orders_at(connection, times, SEED, rate)
         started = time.monotonic()
-        for place, entry in enumerate(seated):
-            due_in = started + place / rate - time.monotonic()
-            placed.late_seconds_max = max(placed.late_seconds_max, -due_in)
-            time.sleep(max(0.0, due_in))
-            insert_orders(connection, [entry], existing)
-            placed.acknowledged_ns[entry.order.id] = time.time_ns()
+        for transaction in when_due(transactions, started):
+            late_seconds = time.monotonic() - started - transaction.due_seconds
+            placed.late_seconds_max = max(placed.late_seconds_max, late_seconds)
+            execute(connection, transaction, ids)
+            placed.acknowledged_ns[ids["order", transaction.number]] = time.time_ns()
     return placed

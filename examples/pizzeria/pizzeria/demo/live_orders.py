@@ -12,8 +12,9 @@ from lockstep.contracts import Role, Window
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
-from pizzeria.shop.backdate import seated_at
-from pizzeria.shop.order_inserts import insert_orders
+from pizzeria.shop.backdate import orders_at
+from pizzeria.shop.executor import execute
+from pizzeria.shop.writers import when_due
 
 ORDERS_PER_SECOND = 25
 TOLD_EVERY = 25
@@ -39,11 +40,8 @@ def place_live(
     fewer. Raises PostgresUnavailableError.
     """
     with connect(settings, Role.SHOP) as connection:
-        seated, existing = seated_at(connection, times, seed)
-        started = time.monotonic()
-        for place, entry in enumerate(seated):
-            due_in = started + place / ORDERS_PER_SECOND - time.monotonic()
-            time.sleep(max(0.0, due_in))
-            insert_orders(connection, [entry], existing)
+        transactions, ids = orders_at(connection, times, seed, ORDERS_PER_SECOND)
+        for place, transaction in enumerate(when_due(transactions, time.monotonic())):
+            execute(connection, transaction, ids)
             if place % TOLD_EVERY == 0:
                 told(place + 1)

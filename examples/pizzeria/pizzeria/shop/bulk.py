@@ -1,7 +1,8 @@
 """Fills an empty database with a great many orders at once, for benchmarks of the hourly run.
 
-Set-based, with no outbox rows and no messages: nothing a stream could follow. Use it only on a
-database of its own; the shop's everyday work is loader.py's and generator.py's.
+Set-based, with no outbox rows and no messages: nothing a stream could follow. So it alone has
+statements of its own (fill.sql); all else that writes orders goes through executor.py, which would
+take minutes for a million of them. Use it only on a database of its own.
 """
 
 from datetime import UTC, datetime, timedelta

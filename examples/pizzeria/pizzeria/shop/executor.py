@@ -1,229 +1,199 @@
-"""Applies one planned transaction to the database, and tries it again when writers collide.
+"""Turns steps into SQL and publishes what they touched: the one place that writes orders.
 
-What happens is operations.py's to say, when is generator.py's. The publishing order is fixed here:
-every order the transaction touched, once, in id order, at its very end.
+What happens is operations.py's to say. The publishing order is fixed here: every order that the
+transaction touched, once, in id order, at its very end.
 """
 
 import threading
-from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 import psycopg
 from psycopg import errors
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from pizzeria.shop.opening import Shop
-from pizzeria.shop.operations import (
-    AddClient,
-    AddOrder,
-    AddPizza,
-    DeleteOrder,
-    Hold,
-    Leave,
-    MoveOrder,
-    RenameClient,
-    SetPizzas,
-    SetPrice,
-    SitDown,
-    Step,
-    Transaction,
-    Undone,
-)
+from pizzeria.shop import operations as ops
 
-COLLISIONS = (errors.DeadlockDetected, errors.SerializationFailure)
+# Two that insert the same order again (moving_pizzas.py) collide on its key.
+COLLISIONS = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
 ATTEMPTS_MAX = 20  # a collision takes at least one writer forward, so 20 in a row is a defect
 _RETRY_WAIT = wait_random_exponential(multiplier=0.01, max=1)
 
 Ids = dict[tuple[str, int], int]
-"""The database's ids of the plan's numbers, by ("client" | "party" | "order" | …, number)."""
+"""The database's ids of the numbers in steps, by ("client" | "table" | "pizza" | …, number)."""
+
+# By the step's fields, numbers replaced by ids. A row whose number has no id yet gets the next one.
+_STATEMENTS: dict[type[ops.Step], str] = {
+    ops.AddClient: """
+        INSERT INTO clients (id, name)
+        VALUES (coalesce(%(client)s, nextval('clients_id_seq')), %(name)s) RETURNING id""",
+    ops.RenameClient: "UPDATE clients SET name = %(name)s WHERE id = %(client)s",
+    ops.DeleteClient: "DELETE FROM clients WHERE id = %(client)s",
+    ops.AddTable: """
+        INSERT INTO tables (id, name)
+        VALUES (coalesce(%(table)s, nextval('tables_id_seq')), %(name)s) RETURNING id""",
+    ops.AddPizza: """
+        INSERT INTO pizzas (id, name, price)
+        VALUES (coalesce(%(pizza)s, nextval('pizzas_id_seq')), %(name)s, %(price)s) RETURNING id""",
+    ops.SetPrice: "UPDATE pizzas SET price = %(price)s WHERE id = %(pizza)s",
+    ops.SitDown: """
+        INSERT INTO table_assignment (id, client_id, table_id, in_time, out_time)
+        VALUES (
+            coalesce(%(assignment)s, nextval('table_assignment_id_seq')),
+            %(client)s, %(table)s, coalesce(%(in_time)s, now()), %(out_time)s
+        ) RETURNING id""",
+    ops.Leave: "UPDATE table_assignment SET out_time = now() WHERE id = %(assignment)s",
+    ops.AddOrder: """
+        INSERT INTO orders (id, table_assignment_id, order_time, pizzas)
+        VALUES (
+            coalesce(%(order)s, nextval('orders_id_seq')),
+            %(assignment)s, coalesce(%(order_time)s, now()), %(pizzas)s
+        ) RETURNING id""",
+    ops.SetPizzas: "UPDATE orders SET pizzas = %(pizzas)s WHERE id = %(order)s",
+    ops.MoveOrder: "UPDATE orders SET table_assignment_id = %(assignment)s WHERE id = %(order)s",
+    ops.DeleteOrder: "DELETE FROM orders WHERE id = %(order)s",
+    ops.SendMessage: "SELECT pg_logical_emit_message(true, %(prefix)s, %(content)s)",
+}
+_ROWS = {"client", "table", "pizza", "assignment", "order"}
+"""Fields that name a row. An INSERT's first field names the row that it makes."""
+_OPS = {ops.AddOrder: "c", ops.SetPizzas: "u", ops.MoveOrder: "u", ops.DeleteOrder: "d"}
 
 
-def ids_of(shop: Shop) -> Ids:
-    """The numbers a plan begins with: the menu and the tables as they were."""
-    pizzas = {("pizza", number): id_ for number, id_ in enumerate(shop.pizza_ids)}
-    return pizzas | {("table", number): id_ for number, id_ in enumerate(shop.table_ids)}
+class Work:
+    """A READ COMMITTED transaction under way, which knows what orders it has touched."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        ids: Ids | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Begin it. Rows made are added to `ids`; without `ids` the steps' numbers are ids.
+
+        `stop` cuts a wait (Hold) short.
+        """
+        self._connection = connection
+        self._run = connection.execute
+        self._ids = ids
+        self._stop = stop or threading.Event()
+        self._touched: dict[int, str] = {}
+        self._run("BEGIN ISOLATION LEVEL READ COMMITTED")
+
+    def apply(self, *steps: ops.Step) -> None:
+        """Do these steps, one after the other. Raises psycopg.Error."""
+        for step in steps:
+            match step:
+                case ops.Kept(inner):
+                    self._run("SAVEPOINT half_of_it")
+                    self.apply(*inner)
+                    self._run("RELEASE SAVEPOINT half_of_it")
+                case ops.Undone(inner):
+                    self._undo(inner)
+                case ops.CopyPizzas(names):
+                    self._copy(names)
+                case ops.Hold(seconds):
+                    self._stop.wait(seconds)
+                case _:
+                    self._write(step)
+
+    def publish(self) -> None:
+        """Publish what was touched since the last time: each order once, in id order."""
+        for order_id, op in sorted(self._touched.items()):
+            self._run("SELECT publish_order(%s, %s)", (order_id, op))
+        self._touched = {}
+
+    def end(self, *, commits: bool = True) -> None:
+        """Publish, then commit or roll back."""
+        self.publish()
+        self._run("COMMIT" if commits else "ROLLBACK")
+
+    def _write(self, step: ops.Step) -> None:
+        statement, fields = _STATEMENTS[type(step)], vars(step)
+        new = next(iter(fields)) if statement.endswith("RETURNING id") else ""
+        values = {name: self._value(name, value, new) for name, value in fields.items()}
+        cursor = self._run(statement, values)
+        if new and values[new] is None:
+            (values[new],) = cursor.fetchone()
+            self._ids[new, fields[new]] = values[new]
+        if op := _OPS.get(type(step)):
+            # A change counts as an update unless the transaction made the order.
+            order_id = values["order"]
+            self._touched[order_id] = self._touched.get(order_id, op) if op == "u" else op
+
+    def _value(self, name: str, value: object, new: str = "") -> object:
+        """What a statement needs of a field; None for the id of a row that has none yet."""
+        if name == "pizzas":
+            return [self._value("pizza", pizza) for pizza in value]
+        if self._ids is None or name not in _ROWS:
+            return value
+        return self._ids.get((name, value)) if name == new else self._ids[name, value]
+
+    def _undo(self, steps: tuple[ops.Step, ...]) -> None:
+        touched, self._touched = self._touched, {}
+        self._run("SAVEPOINT before_second_thoughts")
+        self.apply(*steps)
+        self.publish()
+        self._run("ROLLBACK TO SAVEPOINT before_second_thoughts")
+        self._touched = touched
+
+    def _copy(self, names: tuple[str, ...]) -> None:
+        statement = "COPY pizzas (name, price) FROM STDIN"
+        with self._connection.cursor() as cursor, cursor.copy(statement) as rows:
+            for name in names:
+                rows.write_row((name, 1))
 
 
-def execute(
-    connection: psycopg.Connection, transaction: Transaction, ids: Ids, stop: threading.Event
+@contextmanager
+def begun(
+    connection: psycopg.Connection,
+    ids: Ids | None = None,
+    stop: threading.Event | None = None,
+    *,
+    commits: bool = True,
+) -> Iterator[Work]:
+    """A transaction that ends with the block: all or nothing."""
+    try:
+        work = Work(connection, ids, stop)
+        yield work
+        work.end(commits=commits)
+    except BaseException:
+        with suppress(psycopg.Error):  # a broken connection has rolled back
+            connection.execute("ROLLBACK")
+        raise
+
+
+def transact(
+    connection: psycopg.Connection,
+    steps: Callable[[], Iterable[ops.Step]],
+    ids: Ids | None = None,
+    stop: threading.Event | None = None,
+    *,
+    commits: bool = True,
 ) -> int:
-    """Apply the transaction, all or nothing; add its new rows to `ids` once it has committed.
+    """Apply what `steps` gives once the transaction has begun; again when writers collide.
 
-    Gives the number of collisions (deadlocks, serialization failures) after which it began anew.
-    `stop` cuts a long transaction's wait short. Raises psycopg.Error when it cannot be applied.
+    Gives the number of collisions (deadlocks, serialization failures, keys taken meanwhile). An id
+    that a rolled back attempt has taken stays the row's. Raises psycopg.Error when the steps
+    cannot be applied.
     """
-    collisions = 0
-
-    def count(_state: RetryCallState) -> None:
-        nonlocal collisions
-        collisions += 1
-
-    for attempt in Retrying(
+    retrying = Retrying(
         retry=retry_if_exception_type(COLLISIONS),
         stop=stop_after_attempt(ATTEMPTS_MAX),
         wait=_RETRY_WAIT,
-        before_sleep=count,
         reraise=True,
-    ):
-        with attempt:
-            made = _attempt(connection, transaction, ids, stop)
-    ids.update(made)
-    return collisions
+    )
+    for attempt in retrying:
+        with attempt, begun(connection, ids, stop, commits=commits) as work:
+            for step in steps():
+                work.apply(step)
+    return attempt.retry_state.attempt_number - 1
 
 
-def _attempt(
-    connection: psycopg.Connection, transaction: Transaction, ids: Ids, stop: threading.Event
-) -> Ids:
-    """Gives the ids of the rows made; none if the transaction is one that aborts."""
-    made: Ids = {}
-    work = _Work(connection, ChainMap(made, ids), stop)
-    connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-    try:
-        for step in transaction.steps:
-            work.apply(step)
-        work.publish()
-        connection.execute("COMMIT" if transaction.commits else "ROLLBACK")
-    except BaseException:
-        if not connection.broken:
-            connection.execute("ROLLBACK")
-        raise
-    return made if transaction.commits else {}
-
-
-class _Work:
-    """A transaction under way: what it has made and which orders it has touched so far."""
-
-    def __init__(
-        self, connection: psycopg.Connection, ids: ChainMap, stop: threading.Event
-    ) -> None:
-        self._connection = connection
-        self._ids = ids
-        self._stop = stop
-        self._touched: dict[int, str] = {}
-
-    def apply(self, step: Step) -> None:
-        _APPLY[type(step)](self, step)
-
-    def publish(self) -> None:
-        for order_id, op in sorted(self._touched.items()):
-            self._run("SELECT publish_order(%s, %s)", order_id, op)
-
-    def add_client(self, step: AddClient) -> None:
-        self._insert(
-            ("client", step.client),
-            "INSERT INTO clients (name) VALUES (%s) RETURNING id",
-            step.name,
-        )
-
-    def rename_client(self, step: RenameClient) -> None:
-        self._run(
-            "UPDATE clients SET name = %s WHERE id = %s",
-            step.name,
-            self._ids["client", step.client],
-        )
-
-    def add_pizza(self, step: AddPizza) -> None:
-        self._insert(
-            ("pizza", step.pizza),
-            "INSERT INTO pizzas (name, price) VALUES (%s, %s) RETURNING id",
-            step.name,
-            step.price,
-        )
-
-    def set_price(self, step: SetPrice) -> None:
-        self._run(
-            "UPDATE pizzas SET price = %s WHERE id = %s", step.price, self._ids["pizza", step.pizza]
-        )
-
-    def sit_down(self, step: SitDown) -> None:
-        self._insert(
-            ("party", step.assignment),
-            "INSERT INTO table_assignment (client_id, table_id, in_time) "
-            "VALUES (%s, %s, now()) RETURNING id",
-            self._ids["client", step.client],
-            self._ids["table", step.table],
-        )
-
-    def leave(self, step: Leave) -> None:
-        self._run(
-            "UPDATE table_assignment SET out_time = now() WHERE id = %s",
-            self._ids["party", step.assignment],
-        )
-
-    def add_order(self, step: AddOrder) -> None:
-        order_id = self._insert(
-            ("order", step.order),
-            "INSERT INTO orders (table_assignment_id, order_time, pizzas) "
-            "VALUES (%s, now(), %s) RETURNING id",
-            self._ids["party", step.assignment],
-            self._pizza_ids(step.pizzas),
-        )
-        self._touched[order_id] = "c"
-
-    def set_pizzas(self, step: SetPizzas) -> None:
-        order_id = self._touch(step.order)
-        self._run(
-            "UPDATE orders SET pizzas = %s WHERE id = %s", self._pizza_ids(step.pizzas), order_id
-        )
-
-    def move_order(self, step: MoveOrder) -> None:
-        self._run(
-            "UPDATE orders SET table_assignment_id = %s WHERE id = %s",
-            self._ids["party", step.assignment],
-            self._touch(step.order),
-        )
-
-    def delete_order(self, step: DeleteOrder) -> None:
-        order_id = self._ids["order", step.order]
-        self._run("DELETE FROM orders WHERE id = %s", order_id)
-        self._touched[order_id] = "d"
-
-    def undone(self, step: Undone) -> None:
-        kept = dict(self._touched)
-        self._run("SAVEPOINT before_second_thoughts")
-        for inner in step.steps:
-            self.apply(inner)
-        self._run("ROLLBACK TO SAVEPOINT before_second_thoughts")
-        self._touched = kept
-
-    def hold(self, step: Hold) -> None:
-        self._stop.wait(step.seconds)
-
-    def _insert(self, key: tuple[str, int], statement: str, *values: object) -> int:
-        (id_,) = self._run(statement, *values).fetchone()
-        self._ids[key] = id_
-        return id_
-
-    def _touch(self, order: int) -> int:
-        """The order's id; its change counts as an update unless this transaction made it."""
-        order_id = self._ids["order", order]
-        self._touched.setdefault(order_id, "u")
-        return order_id
-
-    def _pizza_ids(self, pizzas: tuple[int, ...]) -> list[int]:
-        return [self._ids["pizza", pizza] for pizza in pizzas]
-
-    def _run(self, statement: str, *values: object) -> psycopg.Cursor:
-        return self._connection.execute(statement, values)
-
-
-_APPLY: dict[type, Callable[[_Work, Step], None]] = {
-    AddClient: _Work.add_client,
-    RenameClient: _Work.rename_client,
-    AddPizza: _Work.add_pizza,
-    SetPrice: _Work.set_price,
-    SitDown: _Work.sit_down,
-    Leave: _Work.leave,
-    AddOrder: _Work.add_order,
-    SetPizzas: _Work.set_pizzas,
-    MoveOrder: _Work.move_order,
-    DeleteOrder: _Work.delete_order,
-    Undone: _Work.undone,
-    Hold: _Work.hold,
-}
+def execute(
+    connection: psycopg.Connection,
+    transaction: ops.Transaction,
+    ids: Ids | None = None,
+    stop: threading.Event | None = None,
+) -> int:
+    """transact() with a planned transaction's steps."""
+    return transact(connection, lambda: transaction.steps, ids, stop, commits=transaction.commits)

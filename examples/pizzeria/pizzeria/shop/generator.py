@@ -16,7 +16,7 @@ from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
-from pizzeria.shop.executor import Ids, execute, ids_of
+from pizzeria.shop.executor import Ids, execute
 from pizzeria.shop.opening import open_shop
 from pizzeria.shop.operations import Kind, Transaction
 from pizzeria.shop.plan import plan
@@ -63,7 +63,7 @@ def generate(
         menu_size=len(shop.pizza_ids),
         table_count=len(shop.table_ids),
     )
-    return _Evening(settings, ids_of(shop), on_progress).run(planned, writers)
+    return _Evening(settings, shop.ids, on_progress).run(planned, writers)
 
 
 class _Evening:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-import psycopg
 from lockstep.contracts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
-from pizzeria.shop.backdate import seated_at
-from pizzeria.shop.order_inserts import BEGIN, insert_order
+from pizzeria.shop.backdate import orders_at
+from pizzeria.shop.executor import Work, begun
+from pizzeria.shop.operations import SetPrice
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ def raise_price(settings: Settings, by: Decimal) -> PriceChange:
 
     The menu must be there (opening.py). Raises PostgresUnavailableError.
     """
-    with connect(settings, Role.SHOP) as connection, connection.transaction():
+    with connect(settings, Role.SHOP) as connection, begun(connection) as work:
         id_, pizza, before = connection.execute(
             "SELECT id, name, price FROM pizzas ORDER BY id LIMIT 1 FOR UPDATE"
         ).fetchone()
-        connection.execute("UPDATE pizzas SET price = %s WHERE id = %s", (before + by, id_))
+        work.apply(SetPrice(id_, before + by))
     return PriceChange(pizza, before, before + by)
 
 
@@ -46,13 +46,13 @@ class OpenOrder:
     """An order that nobody else sees until `commit`."""
 
     order_id: int
-    _connection: psycopg.Connection
+    _work: Work
     is_committed: bool = False
 
     def commit(self) -> None:
         """Let it be seen; committing again does nothing."""
         if not self.is_committed:
-            self._connection.execute("COMMIT")
+            self._work.end()
             self.is_committed = True
 
 
@@ -64,7 +64,8 @@ def open_order(settings: Settings, order_time: datetime, seed: int) -> Iterator[
     PostgresUnavailableError.
     """
     with connect(settings, Role.SHOP) as connection:
-        [entry], existing = seated_at(connection, [order_time], seed)
-        connection.execute(BEGIN)
-        insert_order(connection, entry, existing)
-        yield OpenOrder(entry.order.id, connection)
+        [transaction], ids = orders_at(connection, [order_time], seed)
+        work = Work(connection, ids)
+        work.apply(*transaction.steps)
+        work.publish()
+        yield OpenOrder(ids["order", transaction.number], work)

@@ -15,17 +15,19 @@ from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
 from pizzeria.errors import InputDataError
-from pizzeria.shop.existing import Existing, check_consistent, read_existing
-from pizzeria.shop.order_inserts import insert_orders
-from pizzeria.shop.pizza_place import MenuPizza, PizzaPlace
+from pizzeria.shop.executor import begun, execute
+from pizzeria.shop.existing import check_consistent, read_existing
+from pizzeria.shop.operations import AddPizza
+from pizzeria.shop.pizza_place import PizzaPlace
+from pizzeria.shop.replay import replay, transactions_of
 from pizzeria.shop.seating import SeatedOrder, seat_orders
 from pizzeria.shop.totals import Totals, totals_of
+from pizzeria.shop.writers import when_due
 
 # A killed load's server process lives on for a moment, and commits what it had received.
 LOCK_WAIT_SECONDS = 30
 _LOAD_LOCK = "lockstep orders load"
 
-_PIZZA = "INSERT INTO pizzas (id, name, price) VALUES (%s, %s, %s)"
 # Only ever forward: a sequence that generated orders have moved further stays where it is.
 _MOVE_SEQUENCE = """
 SELECT setval(sequence.name, %(id)s)
@@ -68,15 +70,25 @@ def load(
     with connect(settings, Role.SHOP) as connection, _only_load(connection):
         existing = read_existing(connection)
         check_consistent(data, seated, existing)
-        missing = [entry for entry in seated if entry.order.id not in existing.orders]
+        missing = [entry for entry in seated if ("order", entry.order.id) not in existing]
+        transactions = list(transactions_of(missing, existing, rate))
         on_progress(len(seated) - len(missing))
         _move_sequences(connection, data, seated)
         started = time.monotonic()
-        _insert_menu(connection, [p for p in data.menu if p.id not in existing.pizzas])
+        with begun(connection) as work:  # the whole menu, as it goes up on the wall at once
+            work.apply(
+                *(
+                    AddPizza(pizza.id, pizza.name, pizza.price)
+                    for pizza in data.menu
+                    if ("pizza", pizza.id) not in existing
+                )
+            )
         if rate:
-            _replay_paced(connection, missing, existing, rate, on_progress)
+            for transaction in when_due(transactions, time.monotonic()):
+                execute(connection, transaction)
+                on_progress(1)
         else:
-            insert_orders(connection, missing, existing, on_progress)
+            replay(connection, transactions, on_progress=on_progress)
         seconds = time.monotonic() - started
         found = totals_of(connection, [order.id for order in data.orders])
     return LoadReport(len(missing), len(seated) - len(missing), seconds, found)
@@ -111,24 +123,3 @@ def _move_sequences(
     }
     for table, last_id in last_ids.items():
         connection.execute(_MOVE_SEQUENCE, {"table": table, "id": last_id})
-
-
-def _insert_menu(connection: psycopg.Connection, menu: Sequence[MenuPizza]) -> None:
-    """The whole menu in one transaction, as it goes up on the wall at once."""
-    with connection.transaction(), connection.cursor() as cursor:
-        cursor.executemany(_PIZZA, [(pizza.id, pizza.name, pizza.price) for pizza in menu])
-
-
-def _replay_paced(
-    connection: psycopg.Connection,
-    missing: Sequence[SeatedOrder],
-    existing: Existing,
-    rate: float,
-    on_progress: Callable[[int], None],
-) -> None:
-    """One order at a time, each due at its place in the schedule, however late the last one was."""
-    started = time.monotonic()
-    for place, entry in enumerate(missing):
-        time.sleep(max(0.0, started + place / rate - time.monotonic()))
-        insert_orders(connection, [entry], existing)
-        on_progress(1)

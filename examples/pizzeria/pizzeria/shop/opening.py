@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pizzeria.shop.executor import Ids, begun
 from pizzeria.shop.house import MENU, TABLES
+from pizzeria.shop.operations import AddPizza, AddTable
 
 
 @dataclass(frozen=True)
@@ -14,25 +16,28 @@ class Shop:
     pizza_ids: tuple[int, ...]
     table_ids: tuple[int, ...]
 
+    @property
+    def ids(self) -> Ids:
+        """The numbers a plan begins with: the menu and the tables as they were."""
+        pizzas = {("pizza", number): id_ for number, id_ in enumerate(self.pizza_ids)}
+        return pizzas | {("table", number): id_ for number, id_ in enumerate(self.table_ids)}
+
 
 def open_shop(connection: psycopg.Connection) -> Shop:
     """Read the menu and the tables; where there is none, put up the house's own first.
 
     One transaction; two processes that open at once agree.
     """
-    with connection.transaction(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('lockstep open shop'))")
-        pizza_ids = _ids(connection, "SELECT id FROM pizzas ORDER BY id")
-        if not pizza_ids:
-            cursor.executemany("INSERT INTO pizzas (name, price) VALUES (%s, %s)", MENU)
-            pizza_ids = _ids(connection, "SELECT id FROM pizzas ORDER BY id")
-        table_ids = _ids(connection, "SELECT id FROM tables ORDER BY id")
-        if not table_ids:
-            cursor.executemany(
-                "INSERT INTO tables (name) VALUES (%s)", [(name,) for name in TABLES]
-            )
-            table_ids = _ids(connection, "SELECT id FROM tables ORDER BY id")
-    return Shop(pizza_ids, table_ids)
+    with begun(connection, {}) as work:
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('lockstep open shop'))")
+        if not _ids(connection, "SELECT id FROM pizzas LIMIT 1"):
+            work.apply(*(AddPizza(number, *pizza) for number, pizza in enumerate(MENU)))
+        if not _ids(connection, "SELECT id FROM tables LIMIT 1"):
+            work.apply(*(AddTable(number, name) for number, name in enumerate(TABLES)))
+        return Shop(
+            _ids(connection, "SELECT id FROM pizzas ORDER BY id"),
+            _ids(connection, "SELECT id FROM tables ORDER BY id"),
+        )
 
 
 def _ids(connection: psycopg.Connection, query: str) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
-"""The vocabulary of the generator: what one transaction on the live shop consists of.
+"""The vocabulary of all that writes to the shop: what one transaction on it consists of.
 
-Plain values. Rows are named by the plan's own numbers (its first client is client 0, and so on);
-executor.py gives them the database's ids. Pizzas and tables count on from those the shop already
-had when the plan began.
+Plain values; executor.py turns them into SQL. Rows are named by numbers: a plan's own (its first
+client is client 0, its pizzas and tables count on from those the shop already had), or the
+database's ids.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -31,95 +32,123 @@ class Kind(StrEnum):
     LONG = "long"
 
 
+class Step:
+    """Something that happens within a transaction."""
+
+
 @dataclass(frozen=True)
-class AddClient:
+class AddClient(Step):
     client: int
     name: str
 
 
 @dataclass(frozen=True)
-class RenameClient:
+class RenameClient(Step):
     client: int
     name: str
 
 
 @dataclass(frozen=True)
-class AddPizza:
+class DeleteClient(Step):
+    client: int
+
+
+@dataclass(frozen=True)
+class AddTable(Step):
+    table: int
+    name: str
+
+
+@dataclass(frozen=True)
+class AddPizza(Step):
     pizza: int
     name: str
     price: Decimal
 
 
 @dataclass(frozen=True)
-class SetPrice:
+class CopyPizzas(Step):
+    """Pizzas of these names, all by one COPY."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SetPrice(Step):
     pizza: int
     price: Decimal
 
 
 @dataclass(frozen=True)
-class SitDown:
+class SitDown(Step):
+    """in_time: when the transaction began, if it is None."""
+
     assignment: int
     client: int
     table: int
+    in_time: datetime | None = None
+    out_time: datetime | None = None
 
 
 @dataclass(frozen=True)
-class Leave:
+class Leave(Step):
     assignment: int
 
 
 @dataclass(frozen=True)
-class AddOrder:
+class AddOrder(Step):
+    """order_time: when the transaction began, if it is None."""
+
     order: int
     assignment: int
+    pizzas: tuple[int, ...]
+    order_time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class SetPizzas(Step):
+    order: int
     pizzas: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class SetPizzas:
-    order: int
-    pizzas: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class MoveOrder:
+class MoveOrder(Step):
     order: int
     assignment: int
 
 
 @dataclass(frozen=True)
-class DeleteOrder:
+class DeleteOrder(Step):
     order: int
 
 
 @dataclass(frozen=True)
-class Undone:
-    """Steps between a savepoint and the rollback to it."""
+class SendMessage(Step):
+    """A transactional logical message."""
 
-    steps: tuple["Step", ...]
+    prefix: str
+    content: str
 
 
 @dataclass(frozen=True)
-class Hold:
+class Kept(Step):
+    """Steps in a savepoint that is released."""
+
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Undone(Step):
+    """Steps between a savepoint and the rollback to it, which undoes their publishing, too."""
+
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Hold(Step):
     """Keep the transaction open, doing nothing."""
 
     seconds: float
-
-
-Step = (
-    AddClient
-    | RenameClient
-    | AddPizza
-    | SetPrice
-    | SitDown
-    | Leave
-    | AddOrder
-    | SetPizzas
-    | MoveOrder
-    | DeleteOrder
-    | Undone
-    | Hold
-)
 
 
 @dataclass(frozen=True)
@@ -127,14 +156,14 @@ class Transaction:
     """Steps to apply together, `due_seconds` after the start.
 
     `needs` are the numbers of earlier transactions that must have ended first, because this one
-    builds on their rows; others may run beside it. Orders touched are published at its end.
+    builds on their rows; others may run at the same time. Orders touched are published at its end.
     """
 
     number: int
     kind: Kind
     due_seconds: float
     steps: tuple[Step, ...]
-    needs: frozenset[int]
+    needs: frozenset[int] = frozenset()
 
     @property
     def commits(self) -> bool:
