@@ -53,7 +53,7 @@ def test_movers_go_on_after_an_outage(shop: Settings) -> None:
     with Movers(shop, moved, rate=100, seed=2) as movers:
         until(lambda: movers.report.transactions.total() > 10, "nothing happened")
         process.kill_session(process.read_record(shop.home, "postgres"))
-        until(lambda: movers.report.outages > 0, "no outage")
+        until(lambda: movers.outages > 0, "no outage")
         control.up(shop, ["postgres"])
         before = movers.report.transactions.total()
         until(lambda: movers.report.transactions.total() > before + 10, "never went on")

@@ -1,7 +1,9 @@
 """The shop at work while its services are killed: pizzas that move, and the generator's mix."""
 
-import threading
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
 
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
@@ -10,7 +12,8 @@ from pizzeria.shop.moving_pizzas import Movers, Round
 
 EVENING_SECONDS = 10.0
 """Short evenings, one after the other: an outage ends the one under way."""
-RETRY_SECONDS = 0.5
+PAUSE_SECONDS = 0.5
+"""Between two evenings."""
 
 
 @dataclass
@@ -21,50 +24,25 @@ class Rates:
     orders: float = 10.0
 
 
-@dataclass
-class Workload:
-    """Both workloads, from entering the context to leaving it, through outages of the database."""
+class Workload(Movers):
+    """Both workloads, from entering the context to leaving it, through outages of the database.
 
-    settings: Settings
-    moved: Round
-    seed: int
-    rates: Rates = field(default_factory=Rates)
-    _done: threading.Event = field(default_factory=threading.Event)
-    _failure: Exception | None = None
+    Leaving it raises what ended one before its time.
+    """
 
-    def __enter__(self) -> "Workload":
-        self._movers = Movers(self.settings, self.moved, rate=self.rates.moves, seed=self.seed)
-        self._evenings = threading.Thread(target=self._evening_after_evening, name="evenings")
-        self._movers.__enter__()
-        self._evenings.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End both after what is under way. Raises what ended one before its time."""
-        self._done.set()
-        self._evenings.join()
-        self._movers.stop()
-        if self._failure:
-            raise self._failure
+    def __init__(self, settings: Settings, moved: Round, seed: int, rates: Rates) -> None:
+        super().__init__(settings, moved, rate=rates.moves, seed=seed)
+        self._evenings = (settings, rates.orders, seed * 1000)
+        if rates.orders:
+            self.add(self._evening_after_evening)
 
     def go_on_for(self, seconds: float) -> None:
-        """Let it work; less long when it fails, which leaving the context raises."""
-        self._done.wait(seconds)
+        """Let it work; less long when it fails."""
+        self.stopping.wait(seconds)
 
-    def _evening_after_evening(self) -> None:
-        seed = self.seed * 1000
-        while self.rates.orders and not self._done.is_set():
-            seed += 1
-            try:
-                generate(
-                    self.settings,
-                    rate=self.rates.orders,
-                    seconds=EVENING_SECONDS,
-                    seed=seed,
-                    writers=2,
-                )
-            except PostgresUnavailableError:
-                self._done.wait(RETRY_SECONDS)
-            except Exception as error:  # raised again by __exit__, in the caller's thread
-                self._failure = error
-                self._done.set()
+    def _evening_after_evening(self) -> Iterator[float]:
+        settings, rate, first_seed = self._evenings
+        for seed in count(first_seed + 1):
+            with suppress(PostgresUnavailableError):
+                generate(settings, rate=rate, seconds=EVENING_SECONDS, seed=seed, writers=2)
+            yield PAUSE_SECONDS

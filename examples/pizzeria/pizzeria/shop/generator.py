@@ -1,14 +1,13 @@
 """Runs an evening in the shop: planned transactions, on time, by several writers at once.
 
-Open loop: a slow database makes transactions late, never fewer. Long transactions have a writer of
-their own, so that they stay open across everybody else's.
+Open loop: a slow database makes transactions late, never fewer. There is a writer more than asked
+for, since a long transaction keeps one busy while it stays open across all the others.
 """
 
-import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lockstep.contracts import Role
@@ -20,6 +19,7 @@ from pizzeria.shop.executor import Ids, execute
 from pizzeria.shop.opening import open_shop
 from pizzeria.shop.operations import Kind, Transaction
 from pizzeria.shop.plan import plan
+from pizzeria.shop.writers import Writers, when_due
 
 # How long a transaction waits for the ones it builds on: longer than a long one is held, and than
 # any wait that a healthy database makes a writer wait.
@@ -63,86 +63,65 @@ def generate(
         menu_size=len(shop.pizza_ids),
         table_count=len(shop.table_ids),
     )
-    return _Evening(settings, shop.ids, on_progress).run(planned, writers)
+    return _Evening(settings, planned, shop.ids, on_progress, writers + 1).run()
 
 
-class _Evening:
-    """The writers' common state: whom they wait for, what they did, and whether to stop."""
+class _Evening(Writers):
+    """The writers of one plan, whom they wait for, and what they did."""
 
-    def __init__(self, settings: Settings, ids: Ids, on_progress: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        planned: Iterable[Transaction],
+        ids: Ids,
+        on_progress: Callable[[int], None],
+        writers: int,
+    ) -> None:
+        super().__init__()
         self._settings = settings
         self._ids = ids
         self._on_progress = on_progress
-        self._stop = threading.Event()
-        self._changed = threading.Condition()
-        self._under_way: set[int] = set()
-        self._failure: Exception | None = None
         self._report = GenerateReport()
+        self._under_way: set[int] = set()
+        self._taking = threading.Lock()
         self._started = time.monotonic()
+        self._due = when_due(planned, self._started, self.stopping)
+        for _ in range(writers):
+            self.add(self._write)
 
-    def run(self, planned: Iterable[Transaction], writers: int) -> GenerateReport:
-        short: queue.SimpleQueue = queue.SimpleQueue()
-        long: queue.SimpleQueue = queue.SimpleQueue()
-        threads = [
-            threading.Thread(target=self._write, args=(waiting,), name=f"shop-writer-{number}")
-            for number, waiting in enumerate([long, *[short] * writers])
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            self._dispatch(planned, short, long)
-        except BaseException:
-            self._stop.set()
-            raise
-        finally:
-            for waiting in (long, *[short] * writers):
-                waiting.put(None)
-            for thread in threads:
-                thread.join()
-        if self._failure:
-            raise self._failure
+    def run(self) -> GenerateReport:
+        with self:
+            self.await_all()
         self._report.seconds = time.monotonic() - self._started
         return self._report
 
-    def _dispatch(
-        self,
-        planned: Iterable[Transaction],
-        short: queue.SimpleQueue,
-        long: queue.SimpleQueue,
-    ) -> None:
-        """Hand each transaction to the writers when it is due."""
-        for transaction in planned:
-            due_in = self._started + transaction.due_seconds - time.monotonic()
-            if self._stop.wait(max(0.0, due_in)):
-                return
-            with self._changed:
-                self._under_way.add(transaction.number)
-            (long if transaction.kind is Kind.LONG else short).put(transaction)
+    def _write(self) -> Iterator[float]:
+        """One writer: transaction after transaction, as long as there are any."""
+        with connect(self._settings, Role.SHOP) as connection:
+            while (transaction := self._next()) is not None:
+                self._wait_for(transaction)
+                if self.stopping.is_set():
+                    return
+                late = time.monotonic() - self._started - transaction.due_seconds
+                collisions = execute(connection, transaction, self._ids, self.stopping)
+                self._note(transaction, collisions, late)
+                yield 0.0
 
-    def _write(self, waiting: queue.SimpleQueue) -> None:
-        """One writer's thread: its own connection, transaction after transaction."""
-        try:
-            with connect(self._settings, Role.SHOP) as connection:
-                while (transaction := waiting.get()) is not None and not self._stop.is_set():
-                    self._wait_for(transaction)
-                    if self._stop.is_set():
-                        return
-                    late = time.monotonic() - self._started - transaction.due_seconds
-                    collisions = execute(connection, transaction, self._ids, self._stop)
-                    self._note(transaction, collisions, late)
-        except Exception as error:
-            # Raised again by run(), in the caller's thread; the first one tells most.
-            self._failure = self._failure or error
-            self._stop.set()
-            with self._changed:
-                self._changed.notify_all()
+    def _next(self) -> Transaction | None:
+        """The plan's next transaction, once it is due."""
+        with self._taking:
+            transaction = next(self._due, None)
+            if transaction is not None:
+                with self.changed:
+                    self._under_way.add(transaction.number)
+            return transaction
 
     def _wait_for(self, transaction: Transaction) -> None:
         """Until all that the transaction needs has ended. Needs are always earlier ones, and the
         earliest under way has none, so writers never wait for each other in a circle."""
-        with self._changed:
-            in_time = self._changed.wait_for(
-                lambda: self._stop.is_set() or not transaction.needs & self._under_way,
+        with self.changed:
+            in_time = self.changed.wait_for(
+                lambda: self.stopping.is_set() or not transaction.needs & self._under_way,
                 timeout=NEEDS_SECONDS_MAX,
             )
         if not in_time:
@@ -153,11 +132,11 @@ class _Evening:
             )
 
     def _note(self, transaction: Transaction, collisions: int, late: float) -> None:
-        with self._changed:
+        with self.changed:
             self._under_way.discard(transaction.number)
             self._report.transactions[transaction.kind] += 1
             self._report.placed_orders += transaction.placed_orders
             self._report.collisions += collisions
             self._report.late_seconds_max = max(self._report.late_seconds_max, late)
-            self._changed.notify_all()
+            self.changed.notify_all()
         self._on_progress(transaction.placed_orders)
