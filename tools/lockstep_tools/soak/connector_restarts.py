@@ -8,10 +8,9 @@ is compared with what the database says was committed.
 """
 
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -100,40 +99,21 @@ def _round(
     is_quiet, commits_while_away = rng.random() < 0.5, rng.random() < 0.5  # noqa: PLR2004
     if is_quiet:  # then one of the open transactions is the first to commit afterwards
         writer.hold()
-    restarting = _Background(lambda: _RESTARTS[restart](settings))
-    while restarting.is_alive():
-        rng.choice(opened).change()
-        time.sleep(rng.uniform(0, 0.3))
-        if commits_while_away and rng.random() < 0.5:  # noqa: PLR2004
-            break
-    if not commits_while_away:
-        restarting.wait()
-    for one in rng.sample(opened, len(opened)):
-        one.change(rng.randint(0, 2))
-        one.commit()
-    writer.go_on()
-    restarting.wait()
+    with ThreadPoolExecutor(1) as background:
+        restarting = background.submit(_RESTARTS[restart], settings)
+        while not restarting.done():
+            rng.choice(opened).change()
+            time.sleep(rng.uniform(0, 0.3))
+            if commits_while_away and rng.random() < 0.5:  # noqa: PLR2004
+                break
+        if not commits_while_away:
+            restarting.result()
+        for one in rng.sample(opened, len(opened)):
+            one.change(rng.randint(0, 2))
+            one.commit()
+        writer.go_on()
+        restarting.result()
     return [one.written for one in opened]
-
-
-class _Background(threading.Thread):
-    """Runs a restart beside the transactions; `wait` raises what went wrong in it."""
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        super().__init__(daemon=True)
-        self._action, self._error = action, None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._action()
-        except BaseException as error:
-            self._error = error
-
-    def wait(self) -> None:
-        self.join()
-        if self._error is not None:
-            raise self._error
 
 
 def kill(settings: Settings, service: str) -> None:

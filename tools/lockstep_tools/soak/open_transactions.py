@@ -8,31 +8,40 @@ import random
 import threading
 import time
 from collections import Counter
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count, islice
 
 import psycopg
 from lockstep.contracts import CLIENTS, PIZZAS, TABLES, Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
+from pizzeria.shop import operations as ops
+from pizzeria.shop.executor import Work
+from pizzeria.shop.writers import OUTAGE_SECONDS_MAX, Writers
 
+Change = tuple[str, str, str]
+"""(table, op, name)."""
 MESSAGES = "messages"
 """Stands for the table of a logical message."""
 MESSAGE_PREFIX = "lockstep.soak"
 COPIED_ROWS = 4
 """Rows of one COPY share their position in the log."""
+DELETED = 0.3
+"""Of the changes of a client: the client is deleted."""
 DATABASE_SECONDS_MAX = 60.0
 PAUSE_SECONDS = 0.1
 
 
 @dataclass
 class Written:
-    """A transaction and its changes, as (table, op, name); `tx_id` has 64 bits."""
+    """A transaction and its changes; `tx_id` has 64 bits."""
 
     label: str
     tx_id: int = 0
-    changes: list[tuple[str, str, str]] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     begun_seconds: float = field(default_factory=time.monotonic)
 
     @property
@@ -45,19 +54,23 @@ class OpenTransaction:
     """One transaction of the shop. Not for two threads at once."""
 
     def __init__(self, settings: Settings, label: str, rng: random.Random) -> None:
+        """Begin it. Raises PostgresUnavailableError."""
         self.written = Written(label)
         self.is_broken = False
-        self._rng = rng
-        self._clients: list[tuple[int, str]] = []
-        self._connection = psycopg.connect(**settings.connection(Role.SHOP))
-        query = "SELECT pg_current_xact_id()::text::bigint"
-        self.written.tx_id = self._connection.execute(query).fetchone()[0]
+        self._steps = _named_steps(label, rng)
+        with ExitStack() as stack:
+            connection = stack.enter_context(connect(settings, Role.SHOP))
+            self._work = Work(connection, {})
+            query = "SELECT pg_current_xact_id()::text::bigint"
+            self.written.tx_id = connection.execute(query).fetchone()[0]
+            self._connected = stack.pop_all()
 
     def change(self, count: int = 1) -> None:
         """Make that many more changes; a server that is gone ends the transaction."""
         try:
-            for _ in range(count):
-                self._rng.choice((self._insert, self._update, self._copy, self._publish))()
+            for steps, changes in islice(self._steps, count):
+                self._work.apply(*steps)
+                self.written.changes += changes
         except psycopg.OperationalError:
             self.is_broken = True
 
@@ -65,76 +78,51 @@ class OpenTransaction:
         """Commit and close; whether it happened is for `committed` to find out."""
         try:
             if not self.is_broken:
-                self._connection.commit()
+                self._work.end()
         except psycopg.OperationalError:
             self.is_broken = True
         finally:
-            with suppress(psycopg.Error):
-                self._connection.close()
-
-    def _name(self) -> str:
-        return f"{self.written.label}-{len(self.written.changes)}"
-
-    def _note(self, table: str, op: str, name: str) -> None:
-        self.written.changes.append((table, op, name))
-
-    def _insert(self) -> None:
-        name = self._name()
-        query = f"INSERT INTO {CLIENTS} (name) VALUES (%s) RETURNING id"  # noqa: S608
-        self._clients.append((self._connection.execute(query, [name]).fetchone()[0], name))
-        self._note(CLIENTS, "c", name)
-
-    def _update(self) -> None:
-        """Another name for a client of this transaction, or the client deleted."""
-        if not self._clients:
-            self._insert()
-            return
-        client_id, name = self._clients.pop()
-        if self._rng.random() < 0.3:  # noqa: PLR2004
-            self._connection.execute(f"DELETE FROM {CLIENTS} WHERE id = %s", [client_id])  # noqa: S608
-            self._note(CLIENTS, "d", name)
-            return
-        name = self._name()
-        query = f"UPDATE {CLIENTS} SET name = %s WHERE id = %s"  # noqa: S608
-        self._connection.execute(query, [name, client_id])
-        self._clients.append((client_id, name))
-        self._note(CLIENTS, "u", name)
-
-    def _copy(self) -> None:
-        with (
-            self._connection.cursor() as cursor,
-            cursor.copy(f"COPY {PIZZAS} (name, price) FROM STDIN") as rows,
-        ):
-            for _ in range(COPIED_ROWS):
-                name = self._name()
-                rows.write_row((name, 1))
-                self._note(PIZZAS, "c", name)
-
-    def _publish(self) -> None:
-        """Of no order: the streams, which may be at work beside, have nothing to write of it."""
-        name = self._name()
-        self._connection.execute(f"INSERT INTO {TABLES} (name) VALUES (%s)", [name])  # noqa: S608
-        self._note(TABLES, "c", name)
-        name = self._name()
-        self._connection.execute(
-            "SELECT pg_logical_emit_message(true, %s, %s)", [MESSAGE_PREFIX, name]
-        )
-        self._note(MESSAGES, "m", name)
+            self._connected.close()
 
 
-class Writer:
-    """Commits small transactions all the time, as a thread; it can be held for a while."""
+def _named_steps(label: str, rng: random.Random) -> Iterator[tuple[list[ops.Step], list[Change]]]:
+    """Change after change: what to do, and by which names it can be found.
+
+    None is of an order: the streams, which may be at work as well, have nothing to write of it.
+    """
+    names = (f"{label}-{number}" for number in count())
+    clients: list[tuple[int, str]] = []
+    for number in count():
+        kind = rng.choice(("insert", "update", "copy", "publish"))
+        if kind == "copy":
+            copied = tuple(islice(names, COPIED_ROWS))
+            yield [ops.CopyPizzas(copied)], [(PIZZAS, "c", name) for name in copied]
+        elif kind == "publish":
+            table, message = islice(names, 2)
+            steps = [ops.AddTable(number, table), ops.SendMessage(MESSAGE_PREFIX, message)]
+            yield steps, [(TABLES, "c", table), (MESSAGES, "m", message)]
+        elif kind == "insert" or not clients:
+            clients.append((number, next(names)))
+            yield [ops.AddClient(*clients[-1])], [(CLIENTS, "c", clients[-1][1])]
+        else:
+            client, name = clients.pop()
+            if rng.random() < DELETED:
+                yield [ops.DeleteClient(client)], [(CLIENTS, "d", name)]
+            else:
+                clients.append((client, next(names)))
+                yield [ops.RenameClient(*clients[-1])], [(CLIENTS, "u", clients[-1][1])]
+
+
+class Writer(Writers):
+    """Commits small transactions all the time, through outages; it can be held for a while."""
 
     def __init__(self, settings: Settings, label: str, rng: random.Random) -> None:
+        super().__init__(OUTAGE_SECONDS_MAX)
         self.written: list[Written] = []
         self._settings, self._label, self._rng = settings, label, rng
-        self._goes_on, self._ended = threading.Event(), threading.Event()
+        self._goes_on = threading.Event()
         self._goes_on.set()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._failure: Exception | None = None
-
-    def start(self) -> None:
-        self._thread.start()
+        self.add(self._write)
 
     def hold(self) -> None:
         self._goes_on.clear()
@@ -142,34 +130,19 @@ class Writer:
     def go_on(self) -> None:
         self._goes_on.set()
 
-    def stop(self) -> None:
-        """Raises what ended the writer before its time."""
-        self._ended.set()
-        self._goes_on.set()
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+    def halt(self) -> None:
+        super().halt()
+        self.go_on()
 
-    def _work(self) -> None:
-        try:
-            self._write_transactions()
-        except Exception as error:  # raised again by stop(), in the caller's thread
-            self._failure = error
-
-    def _write_transactions(self) -> None:
-        number = 0
-        while not self._ended.is_set():
+    def _write(self) -> Iterator[float]:
+        while True:
             self._goes_on.wait()
-            number += 1
-            try:
-                one = OpenTransaction(self._settings, f"{self._label}-{number}", self._rng)
-            except psycopg.OperationalError:
-                time.sleep(PAUSE_SECONDS)
-                continue
+            label = f"{self._label}-{len(self.written) + 1}"
+            one = OpenTransaction(self._settings, label, self._rng)
             one.change(self._rng.randint(1, 3))
             one.commit()
             self.written.append(one.written)
-            time.sleep(self._rng.uniform(0, PAUSE_SECONDS))
+            yield self._rng.uniform(0, PAUSE_SECONDS)
 
 
 def committed(settings: Settings, written: list[Written]) -> list[Written]:
@@ -182,8 +155,8 @@ def committed(settings: Settings, written: list[Written]) -> list[Written]:
     deadline = time.monotonic() + DATABASE_SECONDS_MAX
     while True:
         try:
-            with connect(settings, Role.SHOP) as connection, closing(connection.cursor()) as cursor:
-                rows = cursor.execute(
+            with connect(settings, Role.SHOP) as connection:
+                rows = connection.execute(
                     "SELECT id FROM unnest(%s::bigint[]) AS id "
                     "WHERE pg_xact_status(id::text::xid8) = 'committed'",
                     [list(by_id)],
