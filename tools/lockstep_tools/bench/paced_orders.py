@@ -12,7 +12,7 @@ from lockstep.contracts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from pizzeria.shop.backdate import orders_at
-from pizzeria.shop.executor import execute
+from pizzeria.shop.replay import replay
 from pizzeria.shop.writers import when_due
 
 SEED = 1
@@ -37,6 +37,6 @@ def place_paced(settings: Settings, rate: float, seconds: float) -> Placed:
         for transaction in when_due(transactions, started):
             late_seconds = time.monotonic() - started - transaction.due_seconds
             placed.late_seconds_max = max(placed.late_seconds_max, late_seconds)
-            execute(connection, transaction, ids)
+            replay(connection, [transaction], ids)
             placed.acknowledged_ns[ids["order", transaction.number]] = time.time_ns()
     return placed

@@ -13,7 +13,7 @@ from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
 from pizzeria.shop.backdate import orders_at
-from pizzeria.shop.executor import execute
+from pizzeria.shop.replay import replay
 from pizzeria.shop.writers import when_due
 
 ORDERS_PER_SECOND = 25
@@ -42,6 +42,6 @@ def place_live(
     with connect(settings, Role.SHOP) as connection:
         transactions, ids = orders_at(connection, times, seed, ORDERS_PER_SECOND)
         for place, transaction in enumerate(when_due(transactions, time.monotonic())):
-            execute(connection, transaction, ids)
+            replay(connection, [transaction], ids)
             if place % TOLD_EVERY == 0:
                 told(place + 1)

@@ -18,37 +18,34 @@ from pizzeria.shop import operations as ops
 COLLISIONS = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
 ATTEMPTS_MAX = 20  # a collision takes at least one writer forward, so 20 in a row is a defect
 _RETRY_WAIT = wait_random_exponential(multiplier=0.01, max=1)
+NEVER = threading.Event()
+"""For those that are not to be stopped: it is never set."""
 
 Ids = dict[tuple[str, int], int]
 """The database's ids of the numbers in steps, by ("client" | "table" | "pizza" | …, number)."""
 
 # By the step's fields, numbers replaced by ids. A row whose number has no id yet gets the next one.
 _STATEMENTS: dict[type[ops.Step], str] = {
-    ops.AddClient: """
-        INSERT INTO clients (id, name)
-        VALUES (coalesce(%(client)s, nextval('clients_id_seq')), %(name)s) RETURNING id""",
+    ops.AddClient: """INSERT INTO clients (id, name)
+        VALUES (coalesce(%(client)s, nextval('clients_id_seq')), %(name)s)""",
     ops.RenameClient: "UPDATE clients SET name = %(name)s WHERE id = %(client)s",
     ops.DeleteClient: "DELETE FROM clients WHERE id = %(client)s",
-    ops.AddTable: """
-        INSERT INTO tables (id, name)
-        VALUES (coalesce(%(table)s, nextval('tables_id_seq')), %(name)s) RETURNING id""",
-    ops.AddPizza: """
-        INSERT INTO pizzas (id, name, price)
-        VALUES (coalesce(%(pizza)s, nextval('pizzas_id_seq')), %(name)s, %(price)s) RETURNING id""",
+    ops.AddTable: """INSERT INTO tables (id, name)
+        VALUES (coalesce(%(table)s, nextval('tables_id_seq')), %(name)s)""",
+    ops.AddPizza: """INSERT INTO pizzas (id, name, price)
+        VALUES (coalesce(%(pizza)s, nextval('pizzas_id_seq')), %(name)s, %(price)s)""",
     ops.SetPrice: "UPDATE pizzas SET price = %(price)s WHERE id = %(pizza)s",
-    ops.SitDown: """
-        INSERT INTO table_assignment (id, client_id, table_id, in_time, out_time)
+    ops.SitDown: """INSERT INTO table_assignment (id, client_id, table_id, in_time, out_time)
         VALUES (
             coalesce(%(assignment)s, nextval('table_assignment_id_seq')),
             %(client)s, %(table)s, coalesce(%(in_time)s, now()), %(out_time)s
-        ) RETURNING id""",
+        )""",
     ops.Leave: "UPDATE table_assignment SET out_time = now() WHERE id = %(assignment)s",
-    ops.AddOrder: """
-        INSERT INTO orders (id, table_assignment_id, order_time, pizzas)
+    ops.AddOrder: """INSERT INTO orders (id, table_assignment_id, order_time, pizzas)
         VALUES (
             coalesce(%(order)s, nextval('orders_id_seq')),
             %(assignment)s, coalesce(%(order_time)s, now()), %(pizzas)s
-        ) RETURNING id""",
+        )""",
     ops.SetPizzas: "UPDATE orders SET pizzas = %(pizzas)s WHERE id = %(order)s",
     ops.MoveOrder: "UPDATE orders SET table_assignment_id = %(assignment)s WHERE id = %(order)s",
     ops.DeleteOrder: "DELETE FROM orders WHERE id = %(order)s",
@@ -66,16 +63,17 @@ class Work:
         self,
         connection: psycopg.Connection,
         ids: Ids | None = None,
-        stop: threading.Event | None = None,
+        stop: threading.Event = NEVER,
     ) -> None:
         """Begin it. Rows made are added to `ids`; without `ids` the steps' numbers are ids.
 
         `stop` cuts a wait (Hold) short.
         """
         self._connection = connection
-        self._run = connection.execute
+        # One cursor for all: a cursor a statement is half of a pipelined load's processor time.
+        self._run = connection.cursor().execute
         self._ids = ids
-        self._stop = stop or threading.Event()
+        self._stop = stop
         self._touched: dict[int, str] = {}
         self._run("BEGIN ISOLATION LEVEL READ COMMITTED")
 
@@ -109,12 +107,13 @@ class Work:
 
     def _write(self, step: ops.Step) -> None:
         statement, fields = _STATEMENTS[type(step)], vars(step)
-        new = next(iter(fields)) if statement.endswith("RETURNING id") else ""
+        new = next(iter(fields)) if statement.startswith("INSERT") else ""
         values = {name: self._value(name, value, new) for name, value in fields.items()}
-        cursor = self._run(statement, values)
         if new and values[new] is None:
-            (values[new],) = cursor.fetchone()
+            (values[new],) = self._run(f"{statement} RETURNING id", values).fetchone()
             self._ids[new, fields[new]] = values[new]
+        else:
+            self._run(statement, values)
         if op := _OPS.get(type(step)):
             # A change counts as an update unless the transaction made the order.
             order_id = values["order"]
@@ -147,7 +146,7 @@ class Work:
 def begun(
     connection: psycopg.Connection,
     ids: Ids | None = None,
-    stop: threading.Event | None = None,
+    stop: threading.Event = NEVER,
     *,
     commits: bool = True,
 ) -> Iterator[Work]:
@@ -166,7 +165,7 @@ def transact(
     connection: psycopg.Connection,
     steps: Callable[[], Iterable[ops.Step]],
     ids: Ids | None = None,
-    stop: threading.Event | None = None,
+    stop: threading.Event = NEVER,
     *,
     commits: bool = True,
 ) -> int:
@@ -193,7 +192,7 @@ def execute(
     connection: psycopg.Connection,
     transaction: ops.Transaction,
     ids: Ids | None = None,
-    stop: threading.Event | None = None,
+    stop: threading.Event = NEVER,
 ) -> int:
     """transact() with a planned transaction's steps."""
     return transact(connection, lambda: transaction.steps, ids, stop, commits=transaction.commits)

@@ -15,10 +15,10 @@ from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
 from pizzeria.errors import InputDataError
-from pizzeria.shop.executor import begun, execute
+from pizzeria.shop.executor import begun
 from pizzeria.shop.existing import check_consistent, read_existing
 from pizzeria.shop.operations import AddPizza
-from pizzeria.shop.pizza_place import PizzaPlace
+from pizzeria.shop.pizza_place import MenuPizza, PizzaPlace
 from pizzeria.shop.replay import replay, transactions_of
 from pizzeria.shop.seating import SeatedOrder, seat_orders
 from pizzeria.shop.totals import Totals, totals_of
@@ -71,22 +71,14 @@ def load(
         existing = read_existing(connection)
         check_consistent(data, seated, existing)
         missing = [entry for entry in seated if ("order", entry.order.id) not in existing]
-        transactions = list(transactions_of(missing, existing, rate))
+        transactions = transactions_of(missing, existing, rate)
         on_progress(len(seated) - len(missing))
         _move_sequences(connection, data, seated)
         started = time.monotonic()
-        with begun(connection) as work:  # the whole menu, as it goes up on the wall at once
-            work.apply(
-                *(
-                    AddPizza(pizza.id, pizza.name, pizza.price)
-                    for pizza in data.menu
-                    if ("pizza", pizza.id) not in existing
-                )
-            )
+        _insert_menu(connection, [p for p in data.menu if ("pizza", p.id) not in existing])
         if rate:
             for transaction in when_due(transactions, time.monotonic()):
-                execute(connection, transaction)
-                on_progress(1)
+                replay(connection, [transaction], on_progress=on_progress)
         else:
             replay(connection, transactions, on_progress=on_progress)
         seconds = time.monotonic() - started
@@ -123,3 +115,9 @@ def _move_sequences(
     }
     for table, last_id in last_ids.items():
         connection.execute(_MOVE_SEQUENCE, {"table": table, "id": last_id})
+
+
+def _insert_menu(connection: psycopg.Connection, menu: Sequence[MenuPizza]) -> None:
+    """The whole menu in one transaction, as it goes up on the wall at once."""
+    with begun(connection) as work:
+        work.apply(*(AddPizza(pizza.id, pizza.name, pizza.price) for pizza in menu))

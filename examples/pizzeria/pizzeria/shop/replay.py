@@ -57,28 +57,32 @@ def _rows(entry: SeatedOrder) -> dict[tuple[str, int], ops.Step]:
 
 def replay(
     connection: psycopg.Connection,
-    transactions: Sequence[ops.Transaction],
+    transactions: Iterable[ops.Transaction],
     ids: Ids | None = None,
     on_progress: Callable[[int], None] = lambda _orders: None,
 ) -> None:
     """Apply them in their order, due or not; when this returns, all of them are on disk.
 
-    A loop of its own, for it does not await answers: several transactions are on their way at once,
-    so that `ids` must have every row's, and a collision is not tried again. Raises InputDataError
-    when an id is taken, psycopg.Error otherwise; what was committed by then stays.
+    A loop of its own, since it does not await answers: several transactions are on their way at the
+    same time. So `ids` must have every row's, and a collision is not tried again. Raises
+    InputDataError when an id is taken, psycopg.Error otherwise; what was committed by then stays.
     """
-    remaining = iter(transactions[:-1])
+    remaining = iter(transactions)
+    group = list(islice(remaining, IN_FLIGHT))
     connection.execute(_WAIT_FOR_DISK[False])
-    while group := list(islice(remaining, IN_FLIGHT)):
-        _send(connection, group, ids)
-        on_progress(len(group))
+    while following := list(islice(remaining, IN_FLIGHT)):
+        _send(connection, group, ids, on_progress)
+        group = following
+    _send(connection, group[:-1], ids, on_progress)
     connection.execute(_WAIT_FOR_DISK[True])
-    _send(connection, transactions[-1:], ids)
-    on_progress(len(transactions[-1:]))
+    _send(connection, group[-1:], ids, on_progress)
 
 
 def _send(
-    connection: psycopg.Connection, group: Sequence[ops.Transaction], ids: Ids | None
+    connection: psycopg.Connection,
+    group: Sequence[ops.Transaction],
+    ids: Ids | None,
+    on_progress: Callable[[int], None],
 ) -> None:
     """Send these transactions one behind the other, then await all the answers."""
     try:
@@ -91,3 +95,4 @@ def _send(
             f"while orders {group[0].number} to {group[-1].number} were inserted, someone "
             f"else inserted the same id ({error.diag.message_detail}); run the command again"
         ) from error
+    on_progress(len(group))

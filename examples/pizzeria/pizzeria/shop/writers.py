@@ -10,6 +10,7 @@ from contextlib import closing
 
 from lockstep.errors import PostgresUnavailableError
 
+from pizzeria.shop.executor import NEVER
 from pizzeria.shop.operations import Transaction
 
 RECONNECT_PAUSE_SECONDS = 0.2
@@ -18,13 +19,12 @@ OUTAGE_SECONDS_MAX = 120.0
 
 
 def when_due(
-    transactions: Iterable[Transaction], started: float, stop: threading.Event | None = None
+    transactions: Iterable[Transaction], started: float, stop: threading.Event = NEVER
 ) -> Iterator[Transaction]:
     """Each transaction when its time has come, counted from `started` (time.monotonic()).
 
     Open loop: one that is asked for late comes at once. Ends early when `stop` is set.
     """
-    stop = stop or threading.Event()
     for transaction in transactions:
         if stop.wait(max(0.0, started + transaction.due_seconds - time.monotonic())):
             return
