@@ -8,6 +8,9 @@ from pathlib import Path
 
 from lockstep.errors import LockstepError
 
+SHOWN_CHARACTERS_MAX = 60
+"""Of a query's text in a message: enough to see which place is meant."""
+
 
 class PipelineError(LockstepError):
     """A source's or a pipeline's folder cannot be used as it is."""
@@ -50,6 +53,33 @@ class TypeRefusedError(PipelineError):
     def __init__(self, table: str, column: str, type_: str, why: str) -> None:
         super().__init__(f"table {table}, column {column}: type {type_} is refused: {why}")
         self.table, self.column, self.type, self.why = table, column, type_, why
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """A place in a text as editors count it: the first character is line 1, column 1."""
+
+    line: int
+    column: int
+
+
+class QueryRefusedError(PipelineError):
+    """A pipeline's query cannot be used. position: in the author's file."""
+
+    def __init__(
+        self, file: Path, position: Position, text: str, *, why: str, remedy: str = ""
+    ) -> None:
+        place = f"{file}:{position.line}:{position.column}"
+        advice = f": {remedy}" if remedy else ""
+        super().__init__(f"{place}: `{shortened(text)}`: {why}{advice}")
+        self.file, self.position, self.text = file, position, text
+        self.why, self.remedy = why, remedy
+
+
+def shortened(text: str) -> str:
+    """One line of at most SHOWN_CHARACTERS_MAX characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS_MAX else f"{line[: SHOWN_CHARACTERS_MAX - 1]}…"
 
 
 def meant(name: str, known: list[str]) -> str:
