@@ -218,7 +218,7 @@ SHAPES = {
         LEFT JOIN cities a ON a.city = c.city
         LEFT JOIN cities b ON b.city <=> c.city AND b.n > 1""",
     "lambdas and case": """
-        SELECT o.id, AGGREGATE(o.pizzas, 0, (sum, x) -> sum + COALESCE(x, o.id)) AS total,
+        SELECT o.id, AGGREGATE(o.pizzas, 0L, (sum, x) -> sum + COALESCE(x, o.id)) AS total,
             CASE WHEN c.name IS NULL THEN 'none' ELSE c.name END AS name
         FROM orders o LEFT JOIN clients c ON c.id = o.table_assignment_id""",
     "by range": """

@@ -11,8 +11,10 @@ from random import Random
 
 import pytest
 from lockstep.enrich.orders import enrich_orders
-from lockstep.pipeline.query import at
+from lockstep.pipeline.query import at, functions
+from lockstep.pipeline.query.analysis import Query
 from lockstep.pipeline.query.at import at_rewrite, at_snapshot
+from lockstep.pipeline.query.reach import needed_rows
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -139,6 +141,63 @@ def test_the_pizzerias_query_gives_what_its_handwritten_sql_gives(
     assert found == expected
 
 
+REACHABLE = (
+    "chain of left joins",
+    "left join with more conditions",
+    "posexplode, join, collected",
+    "children filtered and joined inside",
+    "scalar query with joins and OR",
+    "scalar query over a derived table",
+    "exists",
+    "exists inside a with query",
+    "semi and anti joins of dimensions",
+    "union, except, intersect",
+)
+
+
+@pytest.mark.parametrize("shape", REACHABLE)
+def test_the_rows_that_are_reached_are_enough(
+    evaluation: Callable[[int], Evaluation], shape: str
+) -> None:
+    """A micro-batch of two keys: the rest of the history would not change its rows."""
+    evaluated, query = evaluation(SEEDS[0]), analysed(SHAPES[shape])
+    keys = {key for key, _ in evaluated.points[-8:]}
+    fetched = reached_rows(query, evaluated.history, keys)
+    restricted = at_rewrite(query).text
+    for table, versions in fetched.items():
+        bound = [(*row, start, end) for row, start, end in versions]
+        evaluated.bind(f"{table} few", bound, f"{SCHEMAS[table]}, valid_from long, valid_to long")
+        restricted = restricted.replace(f"`{table}`", f"`{table} few`")
+    points = [point for point in evaluated.points if point[0] in keys]
+    evaluated.bind("at", points, "id long, at_lsn long")
+    expected, found = evaluated.at_all(at_rewrite(query).text), evaluated.at_all(restricted)
+    evaluated.bind("at", evaluated.points, "id long, at_lsn long")
+    assert sum(map(len, fetched.values())) < sum(map(len, evaluated.history.values())) / 2
+    assert found == expected
+
+
+def reached_rows(query: Query, history: History, keys: set[int]) -> History:
+    """What a driver fetches: the fact's versions by key, then each step's by its column."""
+    columns = {
+        table: [one.split()[0] for one in schema.split(", ")] for table, schema in SCHEMAS.items()
+    }
+    fetched: History = {str(one.table): [] for one in query.relations}
+    fetched[str(query.fact)] = [one for one in history[str(query.fact)] if one[0][0] in keys]
+    for step in needed_rows(query):
+        place = columns[str(step.from_table)].index(step.from_column)
+        values = [row[place] for row, _, _ in fetched[str(step.from_table)]]
+        if step.is_element:
+            values = [value for array in values for value in array or ()]
+        place = columns[str(step.table)].index(step.column)
+        known = fetched[str(step.table)]
+        known += [
+            one
+            for one in history[str(step.table)]
+            if one[0][place] is not None and one[0][place] in values and one not in known
+        ]
+    return fetched
+
+
 FAULTS = {
     "_joins": ("chain of left joins", "children aggregated before"),
     "_windows": ("window of a dimension", "window without partition", "window over children"),
@@ -176,3 +235,20 @@ def test_spark_s_error_leads_to_the_author_s_file(
         evaluation(SEEDS[0]).session.sql(rewritten.text)
     position = rewritten.author_position(str(caught.value))
     assert (position.line, position.column) == (2, 3)
+
+
+def test_every_function_of_spark_s_that_merges_or_multiplies_rows_is_on_a_list(
+    spark: SparkSession,
+) -> None:
+    registry = spark._jsparkSession.sessionState().functionRegistry()
+    names, groups = registry.listFunction().iterator(), ("agg_funcs", "window_funcs")
+    listed = functions.AGGREGATES | functions.COLLECTED | functions.DETERMINED
+    listed |= functions.OTHER_AGGREGATES | functions.WINDOW_ORDERED | functions.WINDOW_RANKED
+    listed |= functions.GENERATORS
+    found = set()
+    while names.hasNext():
+        name = names.next()
+        if registry.lookupFunction(name).get().getGroup() in (*groups, "generator_funcs"):
+            found.add(name.funcName())
+    assert len(found) > 90
+    assert found - listed == set()

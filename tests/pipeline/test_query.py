@@ -1,9 +1,10 @@
 """What an analysed query says of itself: relations, outputs, lineage, and the rewritten text."""
 
 import pytest
-from lockstep.pipeline.errors import Position
+from lockstep.pipeline.errors import Position, QueryRefusedError
 from lockstep.pipeline.query.analysis import Query
 from lockstep.pipeline.query.at import at_rewrite, at_snapshot
+from lockstep.pipeline.query.functions import AGGREGATES
 
 from tests.pipeline.histories import analysed
 from tests.pipeline.shapes import PIZZERIA, SHAPES
@@ -44,6 +45,24 @@ def test_columns_of_subqueries_are_read() -> None:
 def test_outputs_keep_the_authors_order_and_spelling() -> None:
     query = analysed("SELECT order_time AS Ordered, Orders.ID AS id FROM orders")
     assert [one.name for one in query.outputs] == ["Ordered", "id"]
+
+
+def test_names_are_of_any_case() -> None:
+    query = analysed("WITH Known AS (SELECT O.ID FROM Public.Orders O) SELECT k.id FROM KNOWN k")
+    assert [(str(one.table), one.columns) for one in query.relations] == [
+        ("public.orders", ("id",))
+    ]
+    assert "FROM `public.orders at` O) SELECT k.id, k.at_lsn FROM KNOWN k" in at_rewrite(query).text
+
+
+@pytest.mark.parametrize("name", sorted(AGGREGATES))
+def test_each_allowed_aggregate_is_known_as_one(name: str) -> None:
+    arguments = "i.amount, 0.5" if name == "percentile" else "i.amount"
+    joined = "FROM orders o LEFT JOIN items i ON i.order_id = o.id"
+    with pytest.raises(QueryRefusedError, match="one row of everything"):
+        analysed(f"SELECT {name}({arguments}) AS id {joined}")
+    query = analysed(f"SELECT o.id, {name}({arguments}) AS x {joined} GROUP BY o.id")
+    assert lineage(query, "x") == ({"items.amount"}, {"items.order_id", "orders.id"})
 
 
 def test_lineage_goes_through_queries_aggregates_lambdas_and_explode(pizzeria: Query) -> None:

@@ -94,7 +94,7 @@ def at_rewrite(query: Query) -> Rewritten:
 
 def view_name(table: TableName) -> str:
     """The name of the bound view, as SQL has it."""
-    return f"`{table}`"
+    return _quoted(str(table))
 
 
 def _edited(query: Query, edits: list[Edit]) -> Rewritten:
@@ -125,7 +125,8 @@ def _bindings(query: Query) -> list[Edit]:
 
 
 def _fact_binding(query: Query) -> str:
-    keys = " AND ".join(f"{AT}.`{name}` = version.`{name}`" for name in query.fact_key)
+    names = map(_quoted, query.fact_key)
+    keys = " AND ".join(f"{AT}.{name} = version.{name}" for name in names)
     return _at_points(query, query.fact, AT, AT, f"{keys} AND ")
 
 
@@ -144,7 +145,13 @@ def _at_points(query: Query, table: TableName, points: str, alias: str, keys: st
 
 def _columns(query: Query, table: TableName) -> str:
     (relation,) = (one for one in query.relations if one.table == table)
-    return ", ".join(f"version.`{name}`" for name in relation.columns) or "1 AS `nothing read`"
+    columns = (f"version.{_quoted(name)}" for name in relation.columns)
+    return ", ".join(columns) or "1 AS `nothing read`"
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
 
 
 def _is_valid(alias: str, point: str) -> str:
@@ -153,7 +160,7 @@ def _is_valid(alias: str, point: str) -> str:
 
 def _bound(table: TableName) -> str:
     """The relation of a table's rows at each point."""
-    return f"`{table} at`"
+    return _quoted(f"{table} at")
 
 
 def _multiplied(query: Query) -> set[TableName]:

@@ -7,7 +7,7 @@ from sqlglot.optimizer.scope import Scope, walk_in_scope
 
 from lockstep.pipeline.query.keys import multiplies
 from lockstep.pipeline.query.names import Names, SourceColumn, output, source_of
-from lockstep.pipeline.query.tree import relation_nodes
+from lockstep.pipeline.query.tree import is_aggregate, relation_nodes
 
 Columns = frozenset[SourceColumn]
 Found = tuple[Columns, Columns]
@@ -39,7 +39,7 @@ class Lineage:
             return _joined(found)
         value = output(scope, name)
         made_of, depends = self._of_expression(scope, value)
-        is_merged = value.find(exp.AggFunc, exp.Window) is not None
+        is_merged = any(isinstance(one, exp.Window) or is_aggregate(one) for one in value.walk())
         return made_of, depends | self._rows(scope, is_merged)
 
     def _of_expression(self, scope: Scope, value: exp.Expr) -> Found:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 from sqlglot.errors import OptimizeError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, ScopeType, traverse_scope, walk_in_scope
 
@@ -88,11 +89,8 @@ def resolve(text: SqlText, tree: exp.Query, catalog: Catalog) -> Names:
     Raises QueryRefusedError at the first table or column that the catalog does not have.
     """
     names = Names(text, catalog)
-    tables = [node for scope in traverse_scope(tree) for node in _tables_of(scope)]
-    known: dict[str, dict[str, dict[str, str]]] = {}
-    for node in sorted(tables, key=lambda node: span_of(node)[0]):
-        columns = {column.name: column.type for column in names.table(node).columns}
-        known.setdefault(node.db or "public", {})[node.name] = dict.fromkeys(columns, "string")
+    normalize_identifiers(tree, dialect="spark")
+    known = _schema(names, tree)
     try:
         qualify(
             tree,
@@ -109,6 +107,16 @@ def resolve(text: SqlText, tree: exp.Query, catalog: Catalog) -> Names:
     for scope in names.scopes:
         _check_columns(names, scope)
     return names
+
+
+def _schema(names: Names, tree: exp.Query) -> dict[str, dict[str, dict[str, str]]]:
+    """Columns by schema and table for sqlglot; it needs no types."""
+    tables = [node for scope in traverse_scope(tree) for node in _tables_of(scope)]
+    known: dict[str, dict[str, dict[str, str]]] = {}
+    for node in sorted(tables, key=lambda node: span_of(node)[0]):
+        columns = [column.name for column in names.table(node).columns]
+        known.setdefault(node.db or "public", {})[node.name] = dict.fromkeys(columns, "string")
+    return known
 
 
 def source_of(scope: Scope, alias: str) -> Source | None:

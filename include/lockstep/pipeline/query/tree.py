@@ -6,6 +6,7 @@ from sqlglot import exp, parse
 from sqlglot.errors import ParseError
 
 from lockstep.pipeline.errors import Position, QueryRefusedError
+from lockstep.pipeline.query.functions import AGGREGATES
 from lockstep.pipeline.query.text import Block, SqlText
 
 
@@ -33,24 +34,24 @@ def mark(text: SqlText, tree: exp.Query) -> None:
     Raises QueryRefusedError when the tokens show other clauses than the tree.
     """
     for select in tree.find_all(exp.Select):
-        relations = [
-            select.args["from_"].this,
-            *(one.this for one in select.args.get("joins") or ()),
-        ]
-        for node in relations:
-            alias = node.args["alias"].this if node.args.get("alias") else None
-            name = alias or node.this
-            start, end = name.meta["start"], name.meta["end"]
-            node.meta["author_alias"] = text.sql[start : end + 1]
-            node.meta["is_aliased"] = alias is not None
-            if isinstance(node, exp.Table):
-                parts = [one.meta for one in (node.args.get("db"), node.this) if one]
-                node.meta["author_span"] = parts[0]["start"], parts[-1]["end"]
-            if node is relations[0]:
-                select.meta["block"] = _block_at(text, select, start)
+        offsets = [_mark_relation(text, node) for node in relation_nodes(select)]
+        select.meta["block"] = _block_at(text, select, offsets[0])
     if len({select.meta["block"] for select in tree.find_all(exp.Select)}) != len(text.blocks):
         why = "the SELECTs of this text cannot be told apart"
         raise text.refused((0, len(text.sql) - 1), why, "write no name like a word of SQL")
+
+
+def _mark_relation(text: SqlText, node: exp.Expr) -> int:
+    """Returns the offset of its name, which is in the clauses of the SELECT that reads it."""
+    alias = node.args["alias"].this if node.args.get("alias") else None
+    name = alias or node.this
+    start, end = name.meta["start"], name.meta["end"]
+    node.meta["author_alias"] = text.sql[start : end + 1]
+    node.meta["is_aliased"] = alias is not None
+    if isinstance(node, exp.Table):
+        parts = [one.meta for one in (node.args.get("db"), node.this) if one]
+        node.meta["author_span"] = parts[0]["start"], parts[-1]["end"]
+    return start
 
 
 def relation_nodes(select: exp.Select) -> list[exp.Expr]:
@@ -97,11 +98,17 @@ def conjuncts(condition: exp.Expr | None) -> Sequence[exp.Expr]:
 def has_aggregate(select: exp.Select) -> bool:
     """Whether a SELECT's own rows are aggregated."""
     parts = [*select.expressions, *filter(None, [select.args.get("having")])]
-    found = (one for part in parts for one in part.find_all(exp.AggFunc))
+    found = (one for part in parts for one in part.walk() if is_aggregate(one))
     return any(
         one.find_ancestor(exp.Select) is select and not isinstance(_around(one), exp.Window)
         for one in found
     )
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Those that sqlglot does not know are known by their names."""
+    is_named = isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+    return is_named or isinstance(node, exp.AggFunc)
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
