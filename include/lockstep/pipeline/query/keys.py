@@ -85,7 +85,7 @@ def _tables(node: exp.Expr) -> set[str]:
 
 
 def _places(lateral: exp.Lateral) -> list[Key]:
-    """POSEXPLODE numbers the elements; those of EXPLODE cannot be told apart."""
+    """POSEXPLODE numbers the elements; those of EXPLODE cannot be distinguished."""
     alias = lateral.args["alias"]
     if not isinstance(lateral.this, exp.Posexplode):
         return []

@@ -37,7 +37,7 @@ def mark(text: SqlText, tree: exp.Query) -> None:
         offsets = [_mark_relation(text, node) for node in relation_nodes(select)]
         select.meta["block"] = _block_at(text, select, offsets[0])
     if len({select.meta["block"] for select in tree.find_all(exp.Select)}) != len(text.blocks):
-        why = "the SELECTs of this text cannot be told apart"
+        why = "the SELECTs of this text cannot be distinguished"
         raise text.refused((0, len(text.sql) - 1), why, "write no name like a word of SQL")
 
 
@@ -125,7 +125,7 @@ def _block_at(text: SqlText, select: exp.Select, offset: int) -> int:
         written = len(block.all_of(kind)) if block else -1
         parsed = select.args.get(part) or []
         if written != (len(parsed) if isinstance(parsed, list) else 1):
-            why = f"the {kind.upper()} clauses of this SELECT cannot be told apart"
+            why = f"the {kind.upper()} clauses of this SELECT cannot be distinguished"
             raise text.refused(span_of(select), why, "write its clauses in their usual order")
     return next(number for number, one in enumerate(text.blocks) if one is block)
 
