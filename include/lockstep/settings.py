@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, SettingsConfigDict
 
 from lockstep import contracts
 from lockstep.contracts import CONNECT_USER, KafkaUser, Role
@@ -140,6 +140,21 @@ class Settings(BaseSettings):
         of = "the database role" if isinstance(user, Role) else "Kafka's user"
         return self._secret(PASSWORD_FIELDS[user], f"{of} {user}")
 
+    def source_password(self, source: str, purpose: str) -> str:
+        """The password of a source's role; purpose: `read` or `capture`, as source.toml has them.
+
+        Raises ConfigurationError when there is none.
+        """
+        name = source_password_setting(source, purpose)
+        secrets = DotEnvSettingsSource(Settings, self.secrets_path, case_sensitive=True).env_vars
+        password = os.environ.get(name) or secrets.get(name)
+        if not password:
+            raise ConfigurationError(
+                f"no password for the role `{purpose}` of source {source}: set {name} in the "
+                f"environment, or write it to {self.secrets_path}"
+            )
+        return password
+
     @property
     def connect_auth(self) -> tuple[str, str]:
         """User and password of Connect's REST interface; raises ConfigurationError."""
@@ -164,6 +179,11 @@ class Settings(BaseSettings):
             "password": self.password(role),
             "connect_timeout": 5,
         }
+
+
+def source_password_setting(source: str, purpose: str) -> str:
+    """The name that the password of a source's role has in the environment and in secrets.env."""
+    return f"LOCKSTEP_SOURCE_{source.upper()}_{purpose.upper()}_PASSWORD"
 
 
 PASSWORD_FIELDS = {

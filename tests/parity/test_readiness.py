@@ -59,7 +59,7 @@ def look(
     log.append(log.schema.empty_table(), stream, 1)
     dimensions = AppendLog(
         settings.table_uri(DIMENSION_CHANGES),
-        DIMENSION_CHANGES_COLUMNS,
+        arrow_schema(DIMENSION_CHANGES_COLUMNS),
         DIMENSION_CHANGES_PARTITION,
         versions_kept_hours=1,
     )

@@ -185,7 +185,9 @@ class Shop:
         switch_content(self.settings.table_uri(change_log_table(mode)), new)
 
     def _append(self, uri: str, changes: list[dict], frontier: int) -> None:
-        log = AppendLog(uri, CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION, 24, self.capture_id)
+        log = AppendLog(
+            uri, arrow_schema(CHANGE_LOG_COLUMNS), CHANGE_LOG_PARTITION, 24, self.capture_id
+        )
         log.append(pa.Table.from_pylist(changes, LOG_SCHEMA), frontier, frontier)
 
 

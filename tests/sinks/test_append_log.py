@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.errors import LakehouseError
 from lockstep.sinks import append_log
-from lockstep.sinks.append_log import AppendLog, Reached, tidy
+from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema, tidy
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
 EVERY = 5
@@ -30,7 +30,7 @@ def test_restarts_of_its_writer_do_not_put_its_compaction_off(
     maintained = 0
     for number in range(1, 41):
         if number % commits_of_a_writer == 1 % commits_of_a_writer:
-            log = AppendLog(str(tmp_path / "log"), COLUMNS, "commit_date", 24)
+            log = AppendLog(str(tmp_path / "log"), arrow_schema(COLUMNS), "commit_date", 24)
         append(log, number)
         maintained += log.maintain()
         assert len(DeltaTable(log.uri).file_uris()) <= EVERY + 1
@@ -42,7 +42,7 @@ def test_restarts_of_its_writer_do_not_put_its_compaction_off(
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppendLog:
     """A log whose rows are due for their compaction, each in a file of its own."""
     monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", EVERY)
-    log = AppendLog(str(tmp_path / "log"), COLUMNS, "commit_date", 24)
+    log = AppendLog(str(tmp_path / "log"), arrow_schema(COLUMNS), "commit_date", 24)
     for number in range(1, EVERY):
         append(log, number)
     return log
@@ -71,7 +71,7 @@ def test_files_that_no_kept_version_needs_are_removed_when_it_is_time(
     filled: AppendLog, monkeypatch: pytest.MonkeyPatch, vacuum_maintenances: int, is_due: bool
 ) -> None:
     monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", vacuum_maintenances)
-    keeping_none = AppendLog(filled.uri, COLUMNS, "commit_date", 0)
+    keeping_none = AppendLog(filled.uri, arrow_schema(COLUMNS), "commit_date", 0)
     append(keeping_none, EVERY)
     files = [Path(uri) for uri in DeltaTable(filled.uri).file_uris()]
     assert keeping_none.maintain()
@@ -85,7 +85,7 @@ def test_a_vacuum_removes_the_files_of_all_compactions_since_the_last_one(
     """The checkpoint forgets a removed file as soon as no kept version needs it."""
     monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", EVERY)
     monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 3)
-    log = AppendLog(str(tmp_path / "log"), COLUMNS, "commit_date", 0)
+    log = AppendLog(str(tmp_path / "log"), arrow_schema(COLUMNS), "commit_date", 0)
     files: set[str] = set()
     number = maintained = 0
     while maintained < 3:
@@ -101,7 +101,7 @@ WIDER = {**COLUMNS, "client_name": "string"}
 
 
 def test_a_table_of_an_earlier_version_gets_the_columns_that_came_since(filled: AppendLog) -> None:
-    wider = AppendLog(filled.uri, WIDER, "commit_date", 24)
+    wider = AppendLog(filled.uri, arrow_schema(WIDER), "commit_date", 24)
     assert wider.reached == filled.reached
     row = {"order_id": EVERY, "commit_date": None, "client_name": "Ada"}
     wider.append(pa.Table.from_pylist([row], schema=wider.schema), EVERY, EVERY)
@@ -110,7 +110,7 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_came_since(filled: 
     rows = DeltaTable(filled.uri).to_pyarrow_table().sort_by("order_id").to_pylist()
     assert [row["client_name"] for row in rows] == [None] * (EVERY - 1) + ["Ada"]
     version = DeltaTable(filled.uri).version()
-    again = AppendLog(filled.uri, WIDER, "commit_date", 24)
+    again = AppendLog(filled.uri, arrow_schema(WIDER), "commit_date", 24)
     assert DeltaTable(filled.uri).version() == version
     assert again.reached == Reached(EVERY, EVERY)
 
@@ -128,5 +128,5 @@ def test_a_table_of_other_columns_is_refused_and_stays_as_it_was(
 ) -> None:
     version = DeltaTable(filled.uri).version()
     with pytest.raises(LakehouseError, match="stream rebuild"):
-        AppendLog(filled.uri, columns, "commit_date", 24)
+        AppendLog(filled.uri, arrow_schema(columns), "commit_date", 24)
     assert DeltaTable(filled.uri).version() == version

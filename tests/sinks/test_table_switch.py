@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError
-from lockstep.sinks.append_log import AppendLog, Reached, reached_of
+from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema, reached_of
 from lockstep.sinks.table_switch import APPEND_ONLY, switch_content
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
@@ -14,7 +14,7 @@ WIDER = {"order_id": "bigint", "op": "string", "commit_date": "date"}
 
 
 def log_of(folder: Path, ids: range, frontier: int, columns: dict = COLUMNS) -> str:
-    log = AppendLog(str(folder), columns, "commit_date", 24)
+    log = AppendLog(str(folder), arrow_schema(columns), "commit_date", 24)
     rows = [{"order_id": one, "commit_date": None} for one in ids]
     log.append(pa.Table.from_pylist(rows, schema=log.schema), frontier, frontier * 10)
     return log.uri
@@ -36,7 +36,7 @@ def test_rows_columns_and_frontier_change_in_one_commit(tmp_path: Path) -> None:
     ]
     old, new = (list(range(9)), Reached(500, 5000)), (list(range(3)), Reached(7, 70))
     assert seen == [old, new, new]
-    AppendLog(uri, WIDER, "commit_date", 24)
+    AppendLog(uri, arrow_schema(WIDER), "commit_date", 24)
 
 
 def test_the_table_is_append_only_again(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_table_is_append_only_again(tmp_path: Path) -> None:
 def test_a_table_that_is_gone_is_made(tmp_path: Path) -> None:
     uri = str(tmp_path / "gone")
     assert switch_content(uri, log_of(tmp_path / "new", range(0), 2)) == 0
-    assert AppendLog(uri, COLUMNS, "commit_date", 24).reached == Reached(2, 20)
+    assert AppendLog(uri, arrow_schema(COLUMNS), "commit_date", 24).reached == Reached(2, 20)
 
 
 def test_a_new_table_that_is_gone_changes_nothing(tmp_path: Path) -> None:

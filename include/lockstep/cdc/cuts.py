@@ -99,8 +99,13 @@ def exported_snapshot(connection: "psycopg.Connection") -> Iterator[ExportedSnap
             connection.execute("ROLLBACK")
 
 
-def mark_cut(connection: "psycopg.Connection", exported: ExportedSnapshot, run_id: str) -> Cut:
-    """Emit the marker message in a transaction of its own and return the whole cut.
+def mark_cut(
+    connection: "psycopg.Connection",
+    exported: ExportedSnapshot,
+    run_id: str,
+    prefix: str = CUT_MESSAGE_PREFIX,
+) -> Cut:
+    """Emit the marker message, of this prefix, in a transaction of its own; return the whole cut.
 
     `connection` must not be the exporting one: the marker has to commit after the snapshot.
     """
@@ -108,6 +113,6 @@ def mark_cut(connection: "psycopg.Connection", exported: ExportedSnapshot, run_i
     with connection.transaction():
         (marker_lsn,) = connection.execute(
             "SELECT (pg_logical_emit_message(true, %s, %s) - '0/0'::pg_lsn)::bigint",
-            (CUT_MESSAGE_PREFIX, content),
+            (prefix, content),
         ).fetchone()
     return Cut(run_id, exported.snapshot, marker_lsn, exported.taken_at)

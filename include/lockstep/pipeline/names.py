@@ -75,6 +75,19 @@ def table_path(pipeline: str, mode: Mode) -> str:
     return f"{pipeline}/{address(pipeline, mode)}"
 
 
+def history_address(source: str) -> str:
+    """`shop__history`: what the history of a source, and its writer, are called.
+
+    No pipeline has the name of a source, nor is `history` a mode.
+    """
+    return _SEPARATOR.join((source, "history"))
+
+
+def history_path(source: str) -> str:
+    """`shop/shop__history`: the Delta table of a source's history, below the lakehouse."""
+    return f"{source}/{history_address(source)}"
+
+
 def mode_dag_id(pipeline: str, mode: Mode) -> str:
     """`orders__lookup`: the DAG that runs a mode. Airflow allows 250 of A-Z, a-z, 0-9, _ . -."""
     return address(pipeline, mode)

@@ -155,7 +155,7 @@ class AppendLog:
     def __init__(
         self,
         uri: str,
-        columns: Mapping[str, str],
+        schema: pa.Schema,
         partition: str,
         versions_kept_hours: int,
         capture_id: int | None = None,
@@ -168,7 +168,7 @@ class AppendLog:
         """
         self.uri = uri
         self._capture_id = capture_id
-        self.schema = arrow_schema(columns)
+        self.schema = schema
         self._partition = partition
         self._kept_hours = versions_kept_hours
         with told(uri):

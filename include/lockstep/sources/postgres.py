@@ -23,11 +23,15 @@ class RoleConnection:
     Executors get this and never the settings, which hold every password.
     """
 
-    role: Role
+    role: str
     parameters: dict[str, object] = field(repr=False)
     """Keyword arguments for psycopg.connect, the password among them."""
+    password_setting: str
+    """The environment variable of the password; errors name it."""
     passwords_file: Path
     """Where the settings read a password that the environment does not give; errors name it."""
+    address_remedy: str
+    """What to do when nothing answers at the address; errors say it."""
 
     def __str__(self) -> str:
         address = "{host}:{port} (database {dbname}, role {user})"
@@ -36,18 +40,33 @@ class RoleConnection:
 
 def role_connection(settings: Settings, role: Role, database: str = DATABASE) -> RoleConnection:
     """This role's part of the settings; raises ConfigurationError when there is no password."""
-    return RoleConnection(role, settings.connection(role, database), settings.secrets_path)
+    return RoleConnection(
+        role=str(role),
+        parameters=settings.connection(role, database),
+        password_setting=f"LOCKSTEP_{role.upper()}_PASSWORD",
+        passwords_file=settings.secrets_path,
+        address_remedy=("start it with `lockstep up` or correct LOCKSTEP_POSTGRES_HOST and _PORT"),
+    )
 
 
 @contextmanager
 def connect(
     settings: Settings, role: Role, database: str = DATABASE, *, application_name: str = "lockstep"
 ) -> Iterator[psycopg.Connection]:
-    """A connection of the given role, in autocommit and UTC, closed at the end of the block.
+    """A connection of the given role to the stack's own database, as `connect_to` gives it."""
+    target = role_connection(settings, role, database)
+    with connect_to(target, application_name=application_name) as connection:
+        yield connection
+
+
+@contextmanager
+def connect_to(
+    target: RoleConnection, *, application_name: str = "lockstep"
+) -> Iterator[psycopg.Connection]:
+    """A connection in autocommit and UTC, closed at the end of the block.
 
     What goes wrong with the database inside the block is raised as database_errors says.
     """
-    target = role_connection(settings, role, database)
     with (
         database_errors(target),
         closing(
@@ -87,16 +106,14 @@ def database_errors(target: RoleConnection) -> Iterator[None]:
             raise _refused(target) from error
         raise PostgresUnavailableError(
             f"PostgreSQL at {target} does not answer or hung up: {_first_line(error)}; "
-            "start it with `lockstep up` or correct LOCKSTEP_POSTGRES_HOST and _PORT, then run "
-            "the command again"
+            f"{target.address_remedy}, then run the command again"
         ) from error
 
 
 def _refused(target: RoleConnection) -> PostgresUnavailableError:
     return PostgresUnavailableError(
-        f"PostgreSQL at {target} refuses the password; correct "
-        f"LOCKSTEP_{target.role.upper()}_PASSWORD (from the environment, else "
-        f"{target.passwords_file})"
+        f"PostgreSQL at {target} refuses the password; correct {target.password_setting} "
+        f"(from the environment, else {target.passwords_file})"
     )
 
 

@@ -249,7 +249,7 @@ def history_log(settings: Settings) -> AppendLog:
     """The history's table, for its one writer."""
     return AppendLog(
         settings.table_uri(DIMENSION_CHANGES),
-        DIMENSION_CHANGES_COLUMNS,
+        arrow_schema(DIMENSION_CHANGES_COLUMNS),
         DIMENSION_CHANGES_PARTITION,
         settings.stream_versions_kept_hours,
     )

@@ -20,7 +20,7 @@ from lockstep.contracts import (
 )
 from lockstep.faults import Point, reach
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import AppendLog, Reached
+from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams.fold import DELETED, OrderChange, fold_orders
 from lockstep.streams.large import LargeTransaction
@@ -104,7 +104,7 @@ def open_change_log(
     """The mode's change log, for its one writer; capture_id: of what it will append."""
     return AppendLog(
         settings.table_uri(change_log_table(mode)),
-        change_log_columns(mode),
+        arrow_schema(change_log_columns(mode)),
         CHANGE_LOG_PARTITION,
         settings.stream_versions_kept_hours,
         capture_id,

@@ -24,7 +24,7 @@ RESERVED_OUTPUTS = frozenset(
     """
     at_lsn valid_from valid_to op tx_id is_raced committed_at captured_at seen_at
     written_at look_up origin run_id cut_snapshot cut_lsn order_date order_hour fed_by
-    position
+    position window_date row_key
     """.split()  # noqa: SIM905
 )
 """Columns that the hourly table, the change logs and the published table have of their own."""

@@ -28,7 +28,7 @@ from sqlglot.optimizer.scope import Scope
 from sqlglot.tokens import TokenType
 
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.errors import Position
+from lockstep.pipeline.errors import Position, QueryRefusedError
 from lockstep.pipeline.query.analysis import Query
 from lockstep.pipeline.query.names import source_of
 from lockstep.pipeline.query.text import Clause, Edit, EditedText, SqlText
@@ -72,6 +72,15 @@ class Rewritten:
             offset = sum(map(len, lines[: line - 1])) + pos
             return self._query.names.text.position(self._edited.original_offset(offset))
         return _position_of_name(self._query.names.text, message)
+
+    def refused(self, message: str) -> QueryRefusedError:
+        """What Spark refuses, as an error at its place in the author's file."""
+        names = self._query.names
+        position = self.author_position(message) or names.text.position(0)
+        text = self._query.sql.splitlines()[position.line - 1]
+        return QueryRefusedError(
+            self._query.file, position, text.strip(), why=f"Spark refuses it: {message}"
+        )
 
 
 def at_snapshot(query: Query) -> Rewritten:

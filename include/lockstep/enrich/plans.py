@@ -1,0 +1,47 @@
+"""A pipeline's query in Spark: its tables bound as views, its result's schema."""
+
+from typing import TYPE_CHECKING
+
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.query.at import Rewritten, at_snapshot, view_name
+from lockstep.pipeline.types import ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def bind(rows: "DataFrame", table: TableName) -> None:
+    """Make the rows the view that a rewritten query reads in place of a table.
+
+    A view belongs to the session of the rows, so concurrent callers need sessions of their own.
+    """
+    rows.createOrReplaceTempView(view_name(table))
+
+
+def result_schema(spark: "SparkSession", plan: Plan) -> "StructType":
+    """The columns of the result as Spark's analysis gives them; every one may be null.
+
+    In a session of its own. Raises PipelineError with the place in query.sql when Spark refuses it.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    session = spark.newSession()
+    for table in plan.tables.values():
+        bind(session.createDataFrame([], ddl(table.types)), table.name)
+    found = run(session, at_snapshot(plan.query)).schema
+    return StructType([StructField(one.name, one.dataType, True) for one in found])
+
+
+def run(session: "SparkSession", rewritten: Rewritten) -> "DataFrame":
+    """The query over the bound views, analysed.
+
+    Raises QueryRefusedError with the place in query.sql when Spark's analysis refuses it.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        return session.sql(rewritten.text)
+    except (AnalysisException, ParseException) as error:
+        raise rewritten.refused(str(error).splitlines()[0]) from error

@@ -1,0 +1,231 @@
+"""What a pipeline is for those that run it: its query, and each table that it reads, decoded.
+
+Pure: made from the project's folder, before a database, Kafka or Spark is asked.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sqlglot import exp
+
+from lockstep.pipeline import names
+from lockstep.pipeline.catalog import Catalog, Table, TableName
+from lockstep.pipeline.decoders import RowDecoder
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.folder import PIPELINES, QUERY_FILE
+from lockstep.pipeline.manifest import PipelineManifest, column_of
+from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.names import history_path, table_path
+from lockstep.pipeline.project import Pipeline
+from lockstep.pipeline.query.analysis import Query, analyse
+from lockstep.pipeline.query.names import Base, SourceColumn, output
+from lockstep.pipeline.query.reach import Reach, needed_rows
+from lockstep.pipeline.type_table import ValueType
+from lockstep.pipeline.types import key_text, value_type
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A table of the source, and those of its columns that are read; the key's are among them.
+
+    types: of each column that is read, in the table's order.
+    """
+
+    name: TableName
+    key: tuple[str, ...]
+    types: Mapping[str, ValueType]
+    decoder: RowDecoder
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return self.decoder.columns
+
+    @cached_property
+    def key_places(self) -> tuple[int, ...]:
+        """Where the key's columns are in a decoded row."""
+        return tuple(self.columns.index(name) for name in self.key)
+
+    @cached_property
+    def key_types(self) -> tuple[ValueType, ...]:
+        return tuple(self.types[name] for name in self.key)
+
+    def key_of(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The primary key in the values of a decoded row."""
+        return tuple(values[place] for place in self.key_places)
+
+    def key_text(self, key: tuple[Any, ...]) -> str:
+        """The text of a primary key, as the history has it."""
+        return key_text(key, self.key_types)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A pipeline that can be run.
+
+    tables: those that the query reads, the fact first. steps: the look-ups that fetch what a
+    micro-batch needs. key: the result's key columns, each the copy of the fact's primary key column
+    at the same place of fact.key.
+    """
+
+    name: str
+    source: str
+    manifest: PipelineManifest
+    query: Query
+    tables: Mapping[TableName, PlannedTable]
+    steps: tuple[Reach, ...]
+    key: tuple[str, ...]
+
+    @property
+    def fact(self) -> PlannedTable:
+        return self.tables[self.query.fact]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The author's columns of the result, in their order."""
+        return tuple(column.name for column in self.query.outputs)
+
+    @property
+    def time(self) -> str | None:
+        """The column of the result that says which window a row is in."""
+        return self.manifest.time
+
+    @property
+    def hourly_table(self) -> str:
+        """The path of the hourly table below the lakehouse."""
+        return table_path(self.name, Mode.BATCH)
+
+    def change_log(self, mode: Mode) -> str:
+        """The path of a mode's change log below the lakehouse."""
+        return table_path(self.name, mode)
+
+    @property
+    def history(self) -> str:
+        """The path of the source's history below the lakehouse."""
+        return history_path(self.source)
+
+    @property
+    def change_topic(self) -> str:
+        return names.change_topic(self.source)
+
+
+def plan_of(pipeline: Pipeline) -> Plan:
+    """The plan of a sound pipeline.
+
+    Raises PipelineError with what is wrong and what to do: what the query's analysis refuses, a
+    type that cannot be read exactly, a table without a primary key, a key of the result that is no
+    copy of the fact's primary key, or a time column that the query does not give.
+    """
+    manifest, catalog = pipeline.manifest, pipeline.source.catalog
+    file = PIPELINES / pipeline.name / QUERY_FILE
+    query = analyse(pipeline.query, file, catalog, manifest.fact, manifest.key)
+    time_zones = _time_zones([manifest])
+    tables = {
+        one.table: _planned(catalog, one.table, one.columns, time_zones) for one in query.relations
+    }
+    steps = needed_rows(query)
+    _check_time(pipeline, query)
+    return Plan(
+        name=pipeline.name,
+        source=pipeline.source.name,
+        manifest=manifest,
+        query=query,
+        tables=tables,
+        steps=steps,
+        key=_key_outputs(pipeline, query),
+    )
+
+
+def captured_tables(plans: Iterable[Plan], catalog: Catalog) -> dict[TableName, PlannedTable]:
+    """Each table of a source that one of its pipelines reads, with all columns that any reads.
+
+    These are what the source's history keeps. Raises PipelineError as plan_of does.
+    """
+    plans = list(plans)
+    time_zones = _time_zones(plan.manifest for plan in plans)
+    read: dict[TableName, set[str]] = {}
+    for plan in plans:
+        for name, table in plan.tables.items():
+            read.setdefault(name, set()).update(table.columns)
+    return {name: _planned(catalog, name, columns, time_zones) for name, columns in read.items()}
+
+
+def _planned(
+    catalog: Catalog,
+    name: TableName,
+    columns: Iterable[str],
+    time_zones: Mapping[tuple[TableName, str], str],
+) -> PlannedTable:
+    table = catalog.table(name)
+    if not table.key:
+        raise PipelineError(
+            f"table {name} has no primary key, so its rows cannot be followed: ALTER TABLE {name} "
+            "ADD PRIMARY KEY ( … ), then write the catalog again with `lockstep source add`"
+        )
+    wanted = {*columns, *table.key}
+    read = [column for column in table.columns if column.name in wanted]
+    types = {
+        column.name: value_type(column, name, catalog, time_zones.get((name, column.name)))
+        for column in read
+    }
+    _check_key_types(table, types)
+    decoder = RowDecoder(table, [column.name for column in read], types)
+    return PlannedTable(name, table.key, types, decoder)
+
+
+def _check_key_types(table: Table, types: Mapping[str, ValueType]) -> None:
+    for name in table.key:
+        if not types[name].may_be_key:
+            raise PipelineError(
+                f"table {table.name}: the primary key's column {name} is of type {types[name].pg}, "
+                "which has no exact text: use a key of integers, text, uuid, numeric, date or time"
+            )
+
+
+def _time_zones(manifests: Iterable[PipelineManifest]) -> dict[tuple[TableName, str], str]:
+    return {
+        column_of(column): zone
+        for manifest in manifests
+        for column, zone in manifest.time_zones.items()
+    }
+
+
+def _key_outputs(pipeline: Pipeline, query: Query) -> tuple[str, ...]:
+    """The result's key columns in the order of the fact's primary key."""
+    copied = {name: _copied(query, name) for name in query.key}
+    found = []
+    for column in query.fact_key:
+        wanted = SourceColumn(query.fact, column)
+        name = next((name for name, base in copied.items() if base == Base(wanted)), None)
+        if name is None:
+            raise PipelineError(
+                f"pipeline {pipeline.name}: no column of `key` is a copy of {wanted}, which is in "
+                "the fact's primary key; in this version a row of the result is a row of the fact: "
+                f"SELECT {column}, and name it in `key`"
+            )
+        found.append(name)
+    if len(found) != len(query.key):
+        more = ", ".join(name for name in query.key if name not in found)
+        raise PipelineError(
+            f"pipeline {pipeline.name}: `key` has {more} in addition to the fact's primary key; in "
+            "this version a row of the result is a row of the fact: remove it"
+        )
+    return tuple(found)
+
+
+def _copied(query: Query, name: str) -> Base | None:
+    root = query.names.root
+    if not isinstance(root.expression, exp.Select):
+        return None
+    return query.names.base(root, output(root, name.lower()))
+
+
+def _check_time(pipeline: Pipeline, query: Query) -> None:
+    time = pipeline.manifest.time
+    outputs = [column.name for column in query.outputs]
+    if time is not None and time not in outputs:
+        raise PipelineError(
+            f"pipeline {pipeline.name}: `time` is {time}, which the query does not give: it gives "
+            f"{', '.join(outputs)}"
+        )

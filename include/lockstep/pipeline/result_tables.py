@@ -1,0 +1,49 @@
+"""The columns of a pipeline's Delta tables and of a source's history, in addition to the author's.
+
+Name and Delta type of each. Times are UTC. The author's columns come first, in their order; the
+query's analysis refuses one that has the name of one of these (analysis.RESERVED_OUTPUTS).
+"""
+
+HOURLY_COLUMNS = {
+    "window_date": "date",
+    "run_id": "string",
+    "cut_snapshot": "string",
+    "cut_lsn": "bigint",
+}
+"""Of the hourly table. window_date is the UTC day of the pipeline's time column; a pipeline without
+one has no window_date either. The others are of the cut that the row was read at."""
+HOURLY_PARTITION = "window_date"
+CHANGE_COLUMNS = {
+    "op": "string",
+    "tx_id": "bigint",
+    "commit_lsn": "bigint",
+    "committed_at": "timestamp",
+    "captured_at": "timestamp",
+    "seen_at": "timestamp",
+    "written_at": "timestamp",
+    "commit_date": "date",
+}
+"""Of a stream's change log: one row for each row of the result and transaction that changed it.
+
+op is c, u or d; a delete has nulls in all of the author's columns but the key. tx_id has 64 bits
+and is null in rows of the initial snapshot, whose commit_lsn is 0. committed_at is the database's
+clock, captured_at Debezium's, seen_at and written_at the driver's.
+"""
+CHANGE_PARTITION = "commit_date"
+HISTORY_COLUMNS = {
+    "table": "string",
+    "row_key": "string",
+    "op": "string",
+    "row": "string",
+    "tx_id": "bigint",
+    "commit_lsn": "bigint",
+    "committed_at": "timestamp",
+}
+"""A source's history: one row for each row of a table and transaction that changed it.
+
+table is `schema.table`; row_key the text of the primary key (types.key_text); op is c, u or d. row
+is the row after the transaction, as a JSON object of the columns in Debezium's own encoding, large
+values that were not sent filled in; null of a delete. tx_id and commit_lsn are as in a change log.
+The same (table, row_key, commit_lsn) may be there twice after a crash, with the same content.
+"""
+HISTORY_PARTITION = "table"

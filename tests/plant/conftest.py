@@ -1,0 +1,98 @@
+"""The plant's database in the stack's PostgreSQL, with its own roles, and its project's folder."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+from lockstep.contracts import Role
+from lockstep.pipeline.catalog import write_catalog
+from lockstep.pipeline.plan import Plan, plan_of
+from lockstep.pipeline.project import Project, Source, read_project
+from lockstep.settings import Settings, source_password_setting
+from lockstep.sources.database_catalog import read_database_catalog
+
+from tests.plant.project import SCHEMA, Plant
+
+SEED = 17
+PASSWORD = "plant password"
+
+
+@dataclass(frozen=True)
+class PlantProject:
+    """The plant with its database there, tables empty; settings: a lakehouse of the test's own."""
+
+    plant: Plant
+    folder: Path
+    settings: Settings
+
+    @property
+    def project(self) -> Project:
+        return read_project(self.folder)
+
+    @property
+    def source(self) -> Source:
+        project = self.project
+        project.require_sound()
+        return project.sources[self.plant.source]
+
+    @property
+    def plan(self) -> Plan:
+        return plan_of(self.project.pipeline(self.plant.pipeline))
+
+    def owner(self) -> psycopg.Connection:
+        """A connection of a superuser to the plant's database, in autocommit."""
+        parameters = self.settings.connection(Role.ADMIN, self.plant.database)
+        return psycopg.connect(**parameters, autocommit=True)
+
+    def execute(self, text: str, values: tuple | None = None) -> None:
+        """One transaction of one statement or more, logical names written as $fact."""
+        with self.owner() as connection, connection.transaction():
+            connection.execute(self.plant.sql(text), values)
+
+
+@pytest.fixture
+def plant(
+    postgres: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PlantProject]:
+    """The plant, its names made from SEED; database and roles are removed at the end."""
+    print(f"seed {SEED}")  # noqa: T201 - shown when a test fails
+    names = Plant.of(SEED)
+    for purpose in ("read", "capture"):
+        monkeypatch.setenv(source_password_setting(names.source, purpose), PASSWORD)
+    settings = postgres.model_copy(
+        update={"project": tmp_path / "project", "lakehouse": str(tmp_path / "lakehouse")}
+    )
+    made = PlantProject(names, tmp_path / "project", settings)
+    with psycopg.connect(**settings.connection(Role.ADMIN, "postgres"), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {names.database}")
+        admin.execute(f"CREATE ROLE {names.reader} LOGIN PASSWORD '{PASSWORD}'")
+        admin.execute(f"CREATE ROLE {names.capture} LOGIN REPLICATION PASSWORD '{PASSWORD}'")
+        try:
+            yield _filled(made)
+        finally:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                [names.database],
+            )
+            admin.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+                "WHERE database = %s",
+                [names.database],
+            )
+            admin.execute(f"DROP DATABASE {names.database} WITH (FORCE)")
+            admin.execute(f"DROP ROLE {names.reader}, {names.capture}")
+
+
+def _filled(made: PlantProject) -> PlantProject:
+    names = made.plant
+    made.execute(SCHEMA.template)
+    made.execute(
+        "GRANT USAGE ON SCHEMA $schema TO $reader, $capture;"
+        "GRANT SELECT ON ALL TABLES IN SCHEMA $schema, public TO $reader, $capture"
+    )
+    with made.owner() as connection:
+        catalog = read_database_catalog(connection, names.source, ("public", names.schema))
+    names.write(made.folder, made.settings, write_catalog(catalog))
+    return made
