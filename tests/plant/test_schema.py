@@ -33,6 +33,6 @@ def test_what_spark_refuses_is_named_at_its_place_in_the_query(
         .replace(f"r.{plant.plant.value} *", f"array(r.{plant.plant.value}) *")
     )
     query.write_text(text)
-    with pytest.raises(QueryRefusedError, match="query.sql:7:") as refused:
+    with pytest.raises(QueryRefusedError, match=r"query\.sql:7:") as refused:
         result_schema(spark, plant.plan)
     assert "Spark refuses it" in str(refused.value)
