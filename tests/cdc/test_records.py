@@ -199,7 +199,7 @@ def test_an_added_column_passes() -> None:
 def test_a_table_nobody_knows_is_a_change_that_counts() -> None:
     found = read(change("suppliers", after={"id": 5}))
     assert (found.table, found.row) == ("suppliers", None)
-    assert not records.is_known(found.table)
+    assert not records.ORDERS_RECORDS.is_known(found.table)
 
 
 @pytest.mark.parametrize(
@@ -240,3 +240,23 @@ def test_a_large_value_that_an_update_leaves_out_is_refused(table: str, row: dic
     value = json.dumps(change(table, "u", after=row), separators=(",", ":")).encode()
     with pytest.raises(PoisonedRecordError, match=f"ALTER TABLE {table} REPLICA IDENTITY FULL"):
         decode(value, 4, ALL)
+
+
+def test_a_table_of_another_schema_is_none_of_ours_and_its_changes_are_counted_by_its_name() -> (
+    None
+):
+    source = {"schema": "archive", "table": ORDERS, "ts_us": 17, "txId": 9, "lsn": 5}
+    found = read(change(ORDERS, after={"id": 5}, source=source))
+    end = read(
+        {
+            "status": "END",
+            "id": "9:90",
+            "event_count": 3,
+            "data_collections": [
+                {"data_collection": "archive.orders", "event_count": 1},
+                {"data_collection": "public.orders", "event_count": 2},
+            ],
+        }
+    )
+    assert (found.table, found.row) == ("archive.orders", None)
+    assert end.counts == {"archive.orders": 1, ORDERS: 2}

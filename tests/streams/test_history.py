@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pyarrow.compute as pc
 import pytest
-from lockstep.cdc.records import Change, End, NameRow
+from lockstep.cdc.records import Change, End, NameRow, RecordDecoder
 from lockstep.cdc.transactions import OffsetRange, Transaction
 from lockstep.contracts import CLIENTS
 from lockstep.settings import Settings
-from lockstep.streams import given_up, temporal
+from lockstep.streams import temporal
 from lockstep.streams.dimensions import history_log, stored_history
 from lockstep.streams.temporal import History
 
@@ -66,7 +66,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             lambda _, first, end: [[one for one in read if first <= one[0] < end]],
         )
 
-    monkeypatch.setattr(given_up, "decode", lambda value, *_: value)
+    monkeypatch.setattr(RecordDecoder, "decode", lambda _self, value, *_: value)
     return tell
 
 

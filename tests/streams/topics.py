@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from lockstep.cdc.records import Change, End, Record, Row, SnapshotNotice
+from lockstep.cdc.records import Change, End, Record, RecordDecoder, Row, SnapshotNotice
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.contracts import StreamMode, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
-from lockstep.streams import given_up, large, modes
+from lockstep.streams import large, modes
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Runner, Stage
 
@@ -43,11 +43,11 @@ def topic_of(*transactions: Sequence[RowChange]) -> list[Record]:
 def serve(monkeypatch: pytest.MonkeyPatch, records: Sequence[Record]) -> None:
     """Make these the change topic's records, decoded already; read again they come in slices."""
 
-    def read_again(_settings: Settings, first: int, end: int) -> Iterator[list]:
+    def read_again(_settings: Settings, first: int, end: int, _topic: str) -> Iterator[list]:
         found = [(record.offset, record) for record in records[first:end]]
         yield from (found[at : at + SLICE] for at in range(0, len(found), SLICE))
 
-    monkeypatch.setattr(given_up, "decode", lambda value, _offset, _wanted: value)
+    monkeypatch.setattr(RecordDecoder, "decode", lambda _self, value, *_: value)
     monkeypatch.setattr(large, "read_again", read_again)
 
 

@@ -9,7 +9,8 @@ table changes nothing, one renamed or retyped stops the stream with its name.
 
 import base64
 import binascii
-from collections.abc import Collection
+import re
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -18,7 +19,6 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lockstep.contracts import (
-    CAPTURED_TABLES,
     CHANGE_TOPIC,
     CLIENTS,
     ORDERS,
@@ -114,7 +114,7 @@ class Change(Struct, frozen=True, gc=False):
     """A change of one row, or a logical message, at its place in a transaction.
 
     tx: the transaction's id as the event has it, 32 bits; None for a row of a snapshot.
-    table: of contracts.CAPTURED_TABLES, MESSAGES, or a name that no mode knows.
+    table: as table_text names it, or MESSAGES.
     op: c, u, d, t (TRUNCATE, which has no row), m, or r (a row of a snapshot).
     row: the row as it is after the change, or before it for a delete; None where it was not
         asked for, or there is none. An outbox row or a message is what it says of its order; it
@@ -128,7 +128,7 @@ class Change(Struct, frozen=True, gc=False):
     total_order: int
     table: str
     op: str
-    row: Row | None
+    row: object
     committed_us: int
     captured_us: int
 
@@ -176,8 +176,13 @@ class Skipped(Struct, frozen=True):
 Record = Change | Begin | End | SnapshotNotice | Tombstone | Skipped
 
 
+_PUBLIC = "public"
+_JAVA_OBJECT = re.compile(r"[\w.$]*LogicalDecodingMessage\w*@[0-9a-f]+")
+
+
 class _Source(Struct):
     table: str
+    schema_: str = msgspec.field(name="schema", default=_PUBLIC)
     ts_us: int | None = None
     tx: int | None = msgspec.field(name="txId", default=None)
 
@@ -215,94 +220,162 @@ class _Envelope(Struct):
     aggregate_type: str | None = None
 
 
+ReadRow = Callable[[str, bytes], object]
+"""What a change's row says, from its op and the JSON of the row; raises ValueError when it cannot
+be read. The row is that after the change, or, of a delete, before it; it may be None."""
+ReadMessage = Callable[[str, str], object]
+"""What a logical message says, from its prefix and its content (base64)."""
+
+
+class RecordDecoder:
+    """Decodes the records of one change topic: the envelope here, rows by functions for each table.
+
+    rows: by table. A table of the schema public has its bare name, any other `schema.table`.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        rows: Mapping[str, ReadRow],
+        *,
+        message_prefix: str = "",
+        message: ReadMessage | None = None,
+        expects_others: bool = False,
+    ) -> None:
+        """message_prefix: of the logical messages that `message` reads.
+        expects_others: tables without a function may be captured, too: for other pipelines.
+        """
+        self.topic = topic
+        self._rows = rows
+        self._message_prefix = message_prefix
+        self._message = message
+        self._expects_others = expects_others
+
+    def is_known(self, table: str) -> bool:
+        """Whether a change of the table is one that streams expect."""
+        return self._expects_others or table in self._rows or table == MESSAGES
+
+    def decode(self, value: bytes | None, offset: int, wanted: Collection[str]) -> Record:
+        """The record at an offset of the topic; rows only of the `wanted` tables.
+
+        Raises PoisonedRecordError with topic, partition, offset and reason when it cannot be read.
+        """
+        if value is None:
+            return Tombstone(offset)
+        try:
+            envelope = _ENVELOPE.decode(value)
+            if envelope.op is not None:
+                return self._change(envelope, offset, wanted)
+            if envelope.status is not None:
+                return _boundary(envelope, offset)
+            if envelope.type is not None:
+                return SnapshotNotice(offset, envelope.type)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+            raise PoisonedRecordError(self.topic, 0, offset, str(error)) from error
+        raise PoisonedRecordError(
+            self.topic, 0, offset, "neither a change nor a transaction's record nor a notification"
+        )
+
+    def without_row(self, value: bytes | None, offset: int) -> Skipped | Tombstone:
+        """What a record says that `decode` cannot read: a Tombstone when it has no transaction."""
+        try:
+            record = self.decode(value, offset, ())
+        except PoisonedRecordError:
+            return Skipped(offset, None)
+        return Skipped(offset, record) if isinstance(record, Change) else Tombstone(offset)
+
+    def _change(
+        self, envelope: _Envelope, offset: int, wanted: Collection[str]
+    ) -> Change | Tombstone:
+        source, op = envelope.source, envelope.op
+        if source is None:
+            raise ValueError("a change without `source`")
+        table = MESSAGES if op == "m" else table_text(source.schema_, source.table)
+        if op == "m" and source.tx is None:
+            return self._outside_transactions(envelope.message, offset, wanted)
+        if source.ts_us is None:
+            raise ValueError("a change without its time, `source.ts_us`")
+        if op != "m" and op not in _OPS:
+            raise ValueError(f"operation {op!r} is none of c, u, d, t, r, m")
+        if op != "r" and (source.tx is None or envelope.transaction is None):
+            raise ValueError(
+                "a change without its transaction; provide.transaction.metadata is off"
+            )
+        return Change(
+            offset=offset,
+            tx=None if op == "r" else source.tx,
+            total_order=offset if op == "r" else envelope.transaction.total_order,
+            table=table,
+            op=op,
+            row=self._row(envelope, table) if table in wanted else None,
+            committed_us=source.ts_us,
+            captured_us=envelope.ts_us or (envelope.ts_ms or 0) * 1000,
+        )
+
+    def _row(self, envelope: _Envelope, table: str) -> object:
+        if table == MESSAGES:
+            return self._row_of_message(envelope.message)
+        if envelope.op == "t":
+            return None
+        raw = bytes(envelope.before if envelope.op == "d" else envelope.after)
+        if raw == _NOTHING:
+            raise ValueError(f"a change ({envelope.op}) of {table} without its row")
+        return self._rows[table](envelope.op, raw)
+
+    def _row_of_message(self, message: _Message | None) -> object:
+        """What a message of the prefix says; those of other prefixes are nothing to us."""
+        if message is None:
+            raise ValueError("a logical message without `message`")
+        if self._message is None or message.prefix != self._message_prefix:
+            return None
+        return self._message(message.prefix, message.content)
+
+    def _outside_transactions(
+        self, message: _Message | None, offset: int, wanted: Collection[str]
+    ) -> Tombstone:
+        """pg_logical_emit_message(false, …) has no transaction, nor have others' heartbeats."""
+        is_ours = message is not None and message.prefix == self._message_prefix
+        if is_ours and MESSAGES in wanted:
+            raise ValueError("an order's message outside its transaction: emit it with `true`")
+        return Tombstone(offset)
+
+
+def table_text(schema: str, table: str) -> str:
+    """How a change's table is named: `table` of the schema public, else `schema.table`."""
+    return table if schema == _PUBLIC else f"{schema}.{table}"
+
+
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
-_ROWS: dict[str, msgspec.json.Decoder] = {
-    ORDERS: msgspec.json.Decoder(OrderRow),
-    TABLE_ASSIGNMENT: msgspec.json.Decoder(AssignmentRow),
-    CLIENTS: msgspec.json.Decoder(NameRow),
-    TABLES: msgspec.json.Decoder(NameRow),
-    PIZZAS: msgspec.json.Decoder(PizzaRow),
-    OUTBOX: msgspec.json.Decoder(OutboxRow),
-}
-_PUBLISHED = msgspec.json.Decoder(PublishedOrder)
 _NOTHING = b"null"
 _TEXT_LEFT_OUT = "__debezium_unavailable_value"
 _NUMBERS_LEFT_OUT = list(_TEXT_LEFT_OUT.encode())
 """Debezium's placeholders for a large value, text or numbers, that an update did not change."""
-_SCHEMA = "public."
 _OPS = frozenset("cudtr")
 
 
-def decode(value: bytes | None, offset: int, wanted: Collection[str]) -> Record:
-    """The record at an offset of the change topic; rows only of the `wanted` tables.
+def _table_row(table: str, type_: type[Struct]) -> ReadRow:
+    """Rows of a table that have this type."""
+    decode_row = msgspec.json.Decoder(type_).decode
 
-    Raises PoisonedRecordError with topic, partition, offset and reason when it cannot be read.
-    """
-    if value is None:
-        return Tombstone(offset)
-    try:
-        envelope = _ENVELOPE.decode(value)
-        if envelope.op is not None:
-            return _change(envelope, offset, wanted)
-        if envelope.status is not None:
-            return _boundary(envelope, offset)
-        if envelope.type is not None:
-            return SnapshotNotice(offset, envelope.type)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise PoisonedRecordError(CHANGE_TOPIC, 0, offset, str(error)) from error
-    raise PoisonedRecordError(
-        CHANGE_TOPIC, 0, offset, "neither a change nor a transaction's record nor a notification"
-    )
+    def row(_op: str, raw: bytes) -> Struct:
+        try:
+            found = decode_row(raw)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"table {table}: {error}") from error
+        _require_values(found, table)
+        return found
+
+    return row
 
 
-def without_row(value: bytes | None, offset: int) -> Skipped | Tombstone:
-    """What a record says that `decode` cannot read: a Tombstone when it is of no transaction."""
-    try:
-        record = decode(value, offset, ())
-    except PoisonedRecordError:
-        return Skipped(offset, None)
-    return Skipped(offset, record) if isinstance(record, Change) else Tombstone(offset)
-
-
-def _change(envelope: _Envelope, offset: int, wanted: Collection[str]) -> Change | Tombstone:
-    source, op = envelope.source, envelope.op
-    if source is None:
-        raise ValueError("a change without `source`")
-    table = MESSAGES if op == "m" else source.table
-    if op == "m" and source.tx is None:
-        return _outside_transactions(envelope.message, offset, wanted)
-    if source.ts_us is None:
-        raise ValueError("a change without its time, `source.ts_us`")
-    if op != "m" and op not in _OPS:
-        raise ValueError(f"operation {op!r} is none of c, u, d, t, r, m")
-    if op != "r" and (source.tx is None or envelope.transaction is None):
-        raise ValueError("a change without its transaction; provide.transaction.metadata is off")
-    return Change(
-        offset=offset,
-        tx=None if op == "r" else source.tx,
-        total_order=offset if op == "r" else envelope.transaction.total_order,
-        table=table,
-        op=op,
-        row=_row(envelope, table) if table in wanted else None,
-        committed_us=source.ts_us,
-        captured_us=envelope.ts_us or (envelope.ts_ms or 0) * 1000,
-    )
-
-
-def _row(envelope: _Envelope, table: str) -> Row | None:
-    if table == MESSAGES:
-        return _published_by_message(envelope.message)
-    if envelope.op == "t" or (table == OUTBOX and envelope.op not in ("c", "r")):
+def _outbox_row(op: str, raw: bytes) -> PublishedOrder | None:
+    """What an outbox row says of its order, when it is inserted."""
+    if op not in ("c", "r"):
         return None
-    raw = bytes(envelope.before if envelope.op == "d" else envelope.after)
-    if raw == _NOTHING:
-        raise ValueError(f"a change ({envelope.op}) of {table} without its row")
     try:
-        row = _ROWS[table].decode(raw)
-        _require_values(row, table)
-        return _PUBLISHED.decode(row.payload) if table == OUTBOX else row
+        return _PUBLISHED.decode(_outbox(op, raw).payload)
     except msgspec.DecodeError as error:
-        raise ValueError(f"table {table}: {error}") from error
+        raise ValueError(f"table {OUTBOX}: {error}") from error
 
 
 def _require_values(row: Struct, table: str) -> None:
@@ -315,26 +388,30 @@ def _require_values(row: Struct, table: str) -> None:
             )
 
 
-def _published_by_message(message: _Message | None) -> PublishedOrder | None:
-    """What a message with the orders' prefix says; those of other prefixes are nothing to us."""
-    if message is None:
-        raise ValueError("a logical message without `message`")
-    if message.prefix != ORDERS_MESSAGE_PREFIX:
-        return None
+def _published_by_message(_prefix: str, content: str) -> PublishedOrder:
     try:
-        return _PUBLISHED.decode(base64.b64decode(message.content, validate=True))
+        return _PUBLISHED.decode(base64.b64decode(content, validate=True))
     except (msgspec.DecodeError, binascii.Error) as error:
         raise ValueError(f"logical message: {error}") from error
 
 
-def _outside_transactions(
-    message: _Message | None, offset: int, wanted: Collection[str]
-) -> Tombstone:
-    """pg_logical_emit_message(false, …) belongs to no transaction, as others' heartbeats do."""
-    is_orders = message is not None and message.prefix == ORDERS_MESSAGE_PREFIX
-    if is_orders and MESSAGES in wanted:
-        raise ValueError("an order's message outside its transaction: emit it with `true`")
-    return Tombstone(offset)
+_PUBLISHED = msgspec.json.Decoder(PublishedOrder)
+_outbox = _table_row(OUTBOX, OutboxRow)
+ORDERS_RECORDS = RecordDecoder(
+    CHANGE_TOPIC,
+    {
+        ORDERS: _table_row(ORDERS, OrderRow),
+        TABLE_ASSIGNMENT: _table_row(TABLE_ASSIGNMENT, AssignmentRow),
+        CLIENTS: _table_row(CLIENTS, NameRow),
+        TABLES: _table_row(TABLES, NameRow),
+        PIZZAS: _table_row(PIZZAS, PizzaRow),
+        OUTBOX: _outbox_row,
+    },
+    message_prefix=ORDERS_MESSAGE_PREFIX,
+    message=_published_by_message,
+)
+decode = ORDERS_RECORDS.decode
+without_row = ORDERS_RECORDS.without_row
 
 
 def _boundary(envelope: _Envelope, offset: int) -> Begin | End:
@@ -355,15 +432,11 @@ def _boundary(envelope: _Envelope, offset: int) -> Begin | End:
 
 
 def _counts(events: int, collections: list[_Count]) -> dict[str, int]:
-    """Changes by table. A message's collection is a Java object's text: messages are the rest."""
-    counts: dict[str, int] = {}
-    for collection in collections:
-        if collection.data_collection.startswith(_SCHEMA):
-            counts[collection.data_collection.removeprefix(_SCHEMA)] = collection.event_count
+    """Changes by table, and messages, whose collection is a Java object's text."""
+    counts = {
+        one.data_collection.removeprefix(f"{_PUBLIC}."): one.event_count
+        for one in collections
+        if not _JAVA_OBJECT.fullmatch(one.data_collection)
+    }
     messages = events - sum(counts.values())
     return {**counts, MESSAGES: messages} if messages else counts
-
-
-def is_known(table: str) -> bool:
-    """Whether a change's table is one that the platform captures, or a message."""
-    return table in CAPTURED_TABLES or table == MESSAGES

@@ -5,6 +5,7 @@ connector delivers at least once, without transactions of Kafka's, but a Connect
 in them.
 """
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +45,12 @@ read of it waited half a second."""
 
 
 def stream(
-    spark: "SparkSession", settings: Settings, *, first_offset: int, records_max: int
+    spark: "SparkSession",
+    settings: Settings,
+    *,
+    first_offset: int,
+    records_max: int,
+    topic: str = CHANGE_TOPIC,
 ) -> "DataFrame":
     """A streaming DataFrame of offset (bigint) and value (binary), from first_offset on.
 
@@ -55,8 +61,8 @@ def stream(
         spark.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in login.items()})
         .option("kafka.isolation.level", "read_committed")
-        .option("assign", f'{{"{CHANGE_TOPIC}":[0]}}')
-        .option("startingOffsets", f'{{"{CHANGE_TOPIC}":{{"0":{first_offset}}}}}')
+        .option("assign", json.dumps({topic: [0]}))
+        .option("startingOffsets", json.dumps({topic: {"0": first_offset}}))
         .option("failOnDataLoss", "true")
         .option("kafkaConsumer.pollTimeoutMs", SILENT_BROKER_MS)
         .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
@@ -67,7 +73,7 @@ def stream(
 
 
 def read_again(
-    settings: Settings, first: int, end: int
+    settings: Settings, first: int, end: int, topic: str = CHANGE_TOPIC
 ) -> Iterator[list[tuple[int, bytes | None]]]:
     """(offset, value) of all records with first <= offset < end, in slices.
 
@@ -75,18 +81,18 @@ def read_again(
     """
     if first >= end:
         return
-    with _reading(settings) as reader:
-        reader.assign([TopicPartition(CHANGE_TOPIC, 0, first or OFFSET_BEGINNING)])
+    with _reading(settings, topic) as reader:
+        reader.assign([TopicPartition(topic, 0, first or OFFSET_BEGINNING)])
         heard = time.monotonic()
         while True:
             messages = reader.consume(SLICE_RECORDS, timeout=0.5)
             if messages:
                 heard = time.monotonic()
             elif time.monotonic() - heard > QUIET_SECONDS_MAX:
-                raise _silent(settings, first, end)
+                raise _silent(settings, first, end, topic)
             found = [_checked(message) for message in messages if not is_end(message)]
             yield [(offset, value) for offset, value in found if offset < end]
-            if any(offset >= end - 1 for offset, _ in found) or _position(reader) >= end:
+            if any(offset >= end - 1 for offset, _ in found) or _position(reader, topic) >= end:
                 return
 
 
@@ -95,9 +101,9 @@ def first_offset(settings: Settings) -> int:
     return _bounds(settings)[0]
 
 
-def end_offset(settings: Settings) -> int:
+def end_offset(settings: Settings, topic: str = CHANGE_TOPIC) -> int:
     """The offset after the topic's last record. Raises StreamError when there is no answer."""
-    return _bounds(settings)[1]
+    return _bounds(settings, topic)[1]
 
 
 def began_at(settings: Settings) -> datetime | None:
@@ -133,13 +139,13 @@ def offset_at(settings: Settings, moment: datetime) -> int:
     return found.offset if found.offset >= 0 else end_offset(settings)
 
 
-def _bounds(settings: Settings) -> tuple[int, int]:
-    with _reading(settings) as reader:
-        partition = TopicPartition(CHANGE_TOPIC, 0)
+def _bounds(settings: Settings, topic: str = CHANGE_TOPIC) -> tuple[int, int]:
+    with _reading(settings, topic) as reader:
+        partition = TopicPartition(topic, 0)
         return reader.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)
 
 
-def topic_id(settings: Settings) -> str | None:
+def topic_id(settings: Settings, topic: str = CHANGE_TOPIC) -> str | None:
     """The id that Kafka gave the topic when it was created; None when it says that there is none.
 
     It says so when it is asked for the topic, and when it is asked for all topics. Raises
@@ -148,16 +154,14 @@ def topic_id(settings: Settings) -> str | None:
     """
     admin = AdminClient({**client(settings, KafkaUser.READER), "log_level": 0})
     try:
-        asked = admin.describe_topics(
-            TopicCollection([CHANGE_TOPIC]), request_timeout=BROKER_SECONDS_MAX
-        )
-        return str(asked[CHANGE_TOPIC].result(timeout=BROKER_SECONDS_MAX).topic_id)
+        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=BROKER_SECONDS_MAX)
+        return str(asked[topic].result(timeout=BROKER_SECONDS_MAX).topic_id)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            _require_unlisted(settings, admin)
+            _require_unlisted(settings, admin, topic)
             return None
         raise StreamError(
-            f"Kafka at {settings.kafka_bootstrap} does not say which topic {CHANGE_TOPIC} is: "
+            f"Kafka at {settings.kafka_bootstrap} does not say which topic {topic} is: "
             f"{error.args[0].str()}; see `lockstep status`"
         ) from error
     except TimeoutError as error:
@@ -166,7 +170,7 @@ def topic_id(settings: Settings) -> str | None:
         ) from error
 
 
-def _require_unlisted(settings: Settings, admin: AdminClient) -> None:
+def _require_unlisted(settings: Settings, admin: AdminClient, topic: str) -> None:
     """Raise StreamError unless a cluster with a controller lists its topics without this one."""
     with _answers(settings, "list its topics"):
         listing = admin.list_topics(timeout=BROKER_SECONDS_MAX)
@@ -175,9 +179,9 @@ def _require_unlisted(settings: Settings, admin: AdminClient) -> None:
             f"Kafka at {settings.kafka_bootstrap} has no controller yet, so that what it says of "
             "its topics is not believed; see `lockstep status`"
         )
-    if CHANGE_TOPIC in listing.topics:
+    if topic in listing.topics:
         raise StreamError(
-            f"Kafka at {settings.kafka_bootstrap} lists the topic {CHANGE_TOPIC} and does not "
+            f"Kafka at {settings.kafka_bootstrap} lists the topic {topic} and does not "
             "describe it: it is being made or deleted; ask again"
         )
 
@@ -198,11 +202,11 @@ def consumer(settings: Settings) -> Consumer:
 
 
 @contextmanager
-def _reading(settings: Settings) -> Iterator[Consumer]:
+def _reading(settings: Settings, topic: str = CHANGE_TOPIC) -> Iterator[Consumer]:
     """A consumer for the block; what Kafka refuses there is a StreamError."""
     reader = consumer(settings)
     try:
-        with _answers(settings, f"let {CHANGE_TOPIC} be read"):
+        with _answers(settings, f"let {topic} be read"):
             yield reader
     finally:
         reader.close()
@@ -232,12 +236,12 @@ def _checked(message: object) -> tuple[int, bytes | None]:
     return message.offset(), message.value()
 
 
-def _position(reader: Consumer) -> int:
-    return reader.position([TopicPartition(CHANGE_TOPIC, 0)])[0].offset
+def _position(reader: Consumer, topic: str) -> int:
+    return reader.position([TopicPartition(topic, 0)])[0].offset
 
 
-def _silent(settings: Settings, first: int, end: int) -> StreamError:
+def _silent(settings: Settings, first: int, end: int, topic: str) -> StreamError:
     return StreamError(
         f"Kafka at {settings.kafka_bootstrap} did not give offsets {first} to {end} of "
-        f"{CHANGE_TOPIC} within {QUIET_SECONDS_MAX:.0f} s; see `lockstep status`"
+        f"{topic} within {QUIET_SECONDS_MAX:.0f} s; see `lockstep status`"
     )

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from lockstep.cdc.records import Record, decode, without_row
+from lockstep.cdc.records import ORDERS_RECORDS, Record, RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError
 from lockstep.settings import Settings
@@ -18,10 +18,24 @@ from lockstep.sources.given_up import given_up_ranges
 class GivenUp:
     """The stretches given up. It looks for new ones before it calls a record poisoned."""
 
-    def __init__(self, look: Callable[[], Sequence[OffsetRange]]) -> None:
-        """look: the stretches now, in order, without overlaps."""
+    def __init__(
+        self,
+        look: Callable[[], Sequence[OffsetRange]],
+        decoder: RecordDecoder = ORDERS_RECORDS,
+    ) -> None:
+        """look: the stretches now, in order, without overlaps. decoder: of the topic's records."""
         self._look = look
+        self._decoder = decoder
         self._ranges = look()
+
+    @property
+    def topic(self) -> str:
+        """The change topic whose records these are."""
+        return self._decoder.topic
+
+    def is_known(self, table: str) -> bool:
+        """Whether a change of the table is one that streams expect."""
+        return self._decoder.is_known(table)
 
     def __contains__(self, offset: int) -> bool:
         at = bisect_right(self._ranges, offset, key=lambda one: one.first)
@@ -33,13 +47,13 @@ class GivenUp:
         Raises PoisonedRecordError when it is not given up.
         """
         try:
-            return decode(value, offset, wanted)
+            return self._decoder.decode(value, offset, wanted)
         except PoisonedRecordError:
             if offset not in self:
                 self._ranges = self._look()
             if offset not in self:
                 raise
-        return without_row(value, offset)
+        return self._decoder.without_row(value, offset)
 
 
 def given_up(settings: Settings) -> GivenUp:

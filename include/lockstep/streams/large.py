@@ -31,7 +31,10 @@ class LargeTransaction:
         """Its changes of the wanted tables, each once, in slices in the order of the topic."""
         numbers: set[int] = set()
         tx, offsets = self.transaction.tx, self.transaction.offsets
-        for records in read_again(self.settings, offsets.first, offsets.last + 1):
+        records_again = read_again(
+            self.settings, offsets.first, offsets.last + 1, self.given_up.topic
+        )
+        for records in records_again:
             found = []
             for offset, value in records:
                 change = self.given_up.decoded(value, offset, wanted)

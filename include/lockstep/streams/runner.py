@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from lockstep.cdc.records import Change, Record, is_known
+from lockstep.cdc.records import Change, Record
 from lockstep.cdc.transactions import IncompleteTransaction, Transaction, TransactionTracker
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.faults import Point, in_mode, reach
@@ -87,7 +87,9 @@ class Runner:
         given_up: GivenUp,
         stage: Stage | None = None,
     ) -> None:
-        """stage: None when the records come to the driver as they are."""
+        """given_up: decodes the records, and says which topic they are of.
+        stage: None when the records come to the driver as they are.
+        """
         self.name = name
         self.progress = Progress()
         self.latency = LatencyWindow()
@@ -124,6 +126,7 @@ class Runner:
             self._settings,
             first_offset=self._sink.reached.resume_offset,
             records_max=RECORDS_MAX,
+            topic=self._given_up.topic,
         )
         self._query = (
             (records if self._stage is None else self._stage.through(records))
@@ -214,7 +217,9 @@ class Runner:
         offsets = records["offset"].to_pylist()
         if self._is_first:
             end = offsets[0] if self._stage is None else offsets[-1] + 1
-            again = change_topic.read_again(self._settings, self.tracker.next_offset, end)
+            again = change_topic.read_again(
+                self._settings, self.tracker.next_offset, end, self._given_up.topic
+            )
             for stretch in again:
                 self._advance(stretch)
             self._is_first = False
@@ -235,7 +240,7 @@ class Runner:
             if self._stage is None and offset < self.tracker.next_offset:
                 continue
             record = self._given_up.decoded(value, offset, self._sink.wanted)
-            if isinstance(record, Change) and not is_known(record.table):
+            if isinstance(record, Change) and not self._given_up.is_known(record.table):
                 self._quarantine.put(offset, f"unknown table {record.table}", value)
                 self.progress.quarantined += 1
             yield record
