@@ -22,6 +22,7 @@ FOLDERS = {
     EXAMPLE / "demo" / "sql": "spark",
     EXAMPLE / "shop": "postgres",
     SOAK / "sql": "spark",
+    Path("include", "lockstep", "streams"): "postgres",  # DataFusion's quotes are the same
     SOAK / "postgres": "postgres",
 }
 FILES = [

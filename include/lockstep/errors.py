@@ -286,6 +286,17 @@ class OtherDatabaseError(StreamError):
         self.mode, self.expected, self.found = mode, expected, found
 
 
+class OtherCaptureError(CaptureLostError):
+    """A pipeline's table has rows of another capture than the one that runs now."""
+
+    def __init__(self, table: str, source: str) -> None:
+        super().__init__(
+            f"{table} has rows of another capture of source {source}: its database, its slot or "
+            "its change topic has been made again since; delete the folders of the source's "
+            "history and of its pipelines' change logs, and start again"
+        )
+
+
 class StreamCheckpointMissingError(StreamError):
     """Of a stream's table, identity.json and checkpoint_location something is gone."""
 

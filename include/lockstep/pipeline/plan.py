@@ -30,13 +30,15 @@ from lockstep.pipeline.types import key_text, value_type
 class PlannedTable:
     """A table of the source, and those of its columns that are read; the key's are among them.
 
-    types: of each column that is read, in the table's order.
+    types: of each column that is read, in the table's order. decoder: of a row with these columns.
+    key_decoder: of the key alone, in its order: all that a DELETE has for certain.
     """
 
     name: TableName
     key: tuple[str, ...]
     types: Mapping[str, ValueType]
     decoder: RowDecoder
+    key_decoder: RowDecoder
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -171,7 +173,7 @@ def _planned(
     }
     _check_key_types(table, types)
     decoder = RowDecoder(table, [column.name for column in read], types)
-    return PlannedTable(name, table.key, types, decoder)
+    return PlannedTable(name, table.key, types, decoder, RowDecoder(table, table.key, types))
 
 
 def _check_key_types(table: Table, types: Mapping[str, ValueType]) -> None:

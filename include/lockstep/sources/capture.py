@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lockstep.contracts import REPLICATION_SLOT, Role
 from lockstep.settings import Settings
-from lockstep.sources.postgres import connect
+from lockstep.sources.postgres import RoleConnection, connect, connect_to
 
 _QUERY = Path(__file__).with_name("capture_facts.sql")
 
@@ -36,6 +36,20 @@ def read_capture_facts(settings: Settings) -> CaptureFacts:
     with connect(settings, Role.BATCH_READER, application_name="lockstep capture") as connection:
         query = _QUERY.read_text(encoding="utf-8")
         return CaptureFacts(*connection.execute(query, {"slot": REPLICATION_SLOT}).fetchone())
+
+
+def facts_of(target: RoleConnection, slot: str) -> CaptureFacts:
+    """Ask a source's database; raises PostgresUnavailableError when it does not answer."""
+    with connect_to(target, application_name="lockstep capture") as connection:
+        query = _QUERY.read_text(encoding="utf-8")
+        return CaptureFacts(*connection.execute(query, {"slot": slot}).fetchone())
+
+
+def xid_of(target: RoleConnection) -> int:
+    """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
+    with connect_to(target, application_name="lockstep capture") as connection:
+        query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+        return connection.execute(query).fetchone()[0]
 
 
 def current_xid(settings: Settings) -> int:

@@ -96,9 +96,9 @@ def read_again(
                 return
 
 
-def first_offset(settings: Settings) -> int:
+def first_offset(settings: Settings, topic: str = CHANGE_TOPIC) -> int:
     """The offset of the first record that the topic still has. Raises StreamError as end_offset."""
-    return _bounds(settings)[0]
+    return _bounds(settings, topic)[0]
 
 
 def end_offset(settings: Settings, topic: str = CHANGE_TOPIC) -> int:
@@ -139,7 +139,7 @@ def offset_at(settings: Settings, moment: datetime) -> int:
     return found.offset if found.offset >= 0 else end_offset(settings)
 
 
-def _bounds(settings: Settings, topic: str = CHANGE_TOPIC) -> tuple[int, int]:
+def _bounds(settings: Settings, topic: str) -> tuple[int, int]:
     with _reading(settings, topic) as reader:
         partition = TopicPartition(topic, 0)
         return reader.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)

@@ -154,7 +154,7 @@ def begin(settings: Settings, mode: str, capture: Capture) -> StreamIdentity:
 
 def require_capture(settings: Settings, capture: Capture) -> None:
     """Raise CaptureLostError unless a complete table can come of it; StreamError with no topic."""
-    _check_slot(capture.facts)
+    check_slot(capture.facts)
     if capture.topic_id is None:
         raise StreamError(f"there is no topic {CHANGE_TOPIC} yet: `lockstep up` starts capture")
     require_complete_topic(settings)
@@ -163,24 +163,24 @@ def require_capture(settings: Settings, capture: Capture) -> None:
 def compare(settings: Settings, mode: str, identity: StreamIdentity, capture: Capture) -> None:
     """Raises OtherDatabaseError, SlotLostError, SlotRecreatedError or TopicRecreatedError."""
     _check_database(settings, mode, identity, capture.facts)
-    _check_slot(capture.facts)
+    check_slot(capture.facts)
     if capture.topic_id != identity.topic_id:
         raise TopicRecreatedError(mode, CHANGE_TOPIC, identity.topic_id, capture.topic_id)
 
 
-def require_complete_topic(settings: Settings) -> None:
+def require_complete_topic(settings: Settings, topic: str = CHANGE_TOPIC) -> None:
     """Raise TopicIncompleteError unless the topic has all from the connector's snapshot on.
 
     An empty one is complete so far.
     """
-    first = change_topic.first_offset(settings)
+    first = change_topic.first_offset(settings, topic)
     if first > 0:
-        raise TopicIncompleteError(CHANGE_TOPIC, f"begins at offset {first:,} only")
-    end = min(change_topic.end_offset(settings), FIRST_RECORDS)
-    stretches = change_topic.read_again(settings, 0, end)
+        raise TopicIncompleteError(topic, f"begins at offset {first:,} only")
+    end = min(change_topic.end_offset(settings, topic), FIRST_RECORDS)
+    stretches = change_topic.read_again(settings, 0, end, topic)
     found = next((record for stretch in stretches for record in stretch), None)
     if found is not None and not isinstance(decode(found[1], found[0], ()), SnapshotNotice):
-        raise TopicIncompleteError(CHANGE_TOPIC, "does not begin with the connector's snapshot")
+        raise TopicIncompleteError(topic, "does not begin with the connector's snapshot")
 
 
 def remember(settings: Settings, mode: str, identity: StreamIdentity) -> None:
@@ -240,17 +240,18 @@ def _check_database(
         raise OtherDatabaseError(mode, expected, found, address)
 
 
-def _check_slot(facts: CaptureFacts) -> None:
+def check_slot(facts: CaptureFacts, slot: str = REPLICATION_SLOT) -> None:
+    """Raise SlotLostError or SlotRecreatedError unless it is the slot of the first snapshot."""
     if not facts.has_slot:
-        raise SlotLostError(REPLICATION_SLOT, "is gone")
+        raise SlotLostError(slot, "is gone")
     if facts.wal_status == "lost" or facts.invalidation_reason:
         why = facts.invalidation_reason or "the log it needs was removed"
         behind = facts.current_lsn - (facts.confirmed_lsn or 0)
         raise SlotLostError(
-            REPLICATION_SLOT, f"has lost log that was not read yet ({why}; {behind:,} bytes behind)"
+            slot, f"has lost log that was not read yet ({why}; {behind:,} bytes behind)"
         )
     if facts.has_mark is False:
-        raise SlotRecreatedError(REPLICATION_SLOT, facts.confirmed_lsn)
+        raise SlotRecreatedError(slot, facts.confirmed_lsn)
 
 
 def _topic_id(settings: Settings, *, may_wait: bool) -> str | None:

@@ -1,0 +1,275 @@
+"""Mode `temporal` of any pipeline: its query over the rows valid at each fact's own commit.
+
+The rows come from memory or the source's history; Spark runs the author's query, rewritten to hold
+for many commits at once (pipeline/query/at.py). Only the change log is written here.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lockstep.cdc.transactions import Transaction, TransactionTracker
+from lockstep.enrich.plans import bind, result_schema, run
+from lockstep.errors import StreamError
+from lockstep.faults import Point, reach
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.query.at import AT, AT_LSN, at_rewrite
+from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
+from lockstep.pipeline.types import arrow_schema as table_schema
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema
+from lockstep.sources import change_topic
+from lockstep.streams.given_up import GivenUp
+from lockstep.streams.large import LargeTransaction
+from lockstep.streams.large_rows import large_versions
+from lockstep.streams.needed_versions import NeededVersions
+from lockstep.streams.sink import Sink
+from lockstep.streams.spool import spooled
+from lockstep.streams.table_rows import RowVersion, fold_rows, text_of
+from lockstep.streams.versions import Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INTERPRETED_FACTS_MAX = 1_000
+"""More facts than these at once are worth compiling their plan (20: 93 ms, not 109)."""
+_TIME = pa.timestamp("us", "UTC")
+_DAY_US = 86_400_000_000
+
+
+def change_log_schema(spark: "SparkSession", plan: Plan) -> pa.Schema:
+    """The author's columns as Spark's analysis types them, and those of every change log.
+
+    Raises QueryRefusedError when Spark refuses the query.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    own = to_arrow_schema(result_schema(spark, plan), timezone="UTC")
+    return pa.schema([*own, *arrow_schema(CHANGE_COLUMNS)])
+
+
+def change_log(
+    settings: Settings, uri: str, schema: pa.Schema, capture_id: int | None = None
+) -> AppendLog:
+    """A pipeline's change log, for its one writer; made if there is none. Raises LakehouseError."""
+    kept_hours = settings.stream_versions_kept_hours
+    return AppendLog(uri, schema, CHANGE_PARTITION, kept_hours, capture_id)
+
+
+class Evaluation:
+    """The pipeline's query as of many commits, in a Spark session of its own."""
+
+    def __init__(self, spark: "SparkSession", plan: Plan) -> None:
+        self._spark = spark.newSession()  # views belong to a session
+        self._plan = plan
+        self._rewritten = at_rewrite(plan.query)
+        self._bound_before: dict[str, tuple[pa.Table, DataFrame]] = {}
+        fact = plan.fact
+        self._points_schema = table_schema({name: fact.types[name] for name in fact.key})
+
+    def rows(
+        self, relations: dict[TableName, pa.Table], facts: Sequence[Version]
+    ) -> dict[tuple, dict]:
+        """Each fact's row of the result, by its key and commit LSN.
+
+        Raises StreamError when a fact has no row or more than one: the query is not what a version
+        of the result can be made of.
+        """
+        is_worth_compiling = len(facts) > INTERPRETED_FACTS_MAX
+        self._spark.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
+        factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
+        self._spark.conf.set("spark.sql.codegen.factoryMode", factory)
+        for name, table in relations.items():
+            bind(self._bound(str(name), table), name)
+        self._bound(AT, self._points(facts)).createOrReplaceTempView(AT)
+        found = run(self._spark, self._rewritten).toArrow()
+        return self._by_fact(found, facts)
+
+    def _by_fact(self, found: pa.Table, facts: Sequence[Version]) -> pa.Table:
+        keys = [found[name].to_pylist() for name in self._plan.key]
+        points = zip(zip(*keys, strict=True), found[AT_LSN].to_pylist(), strict=True)
+        places: dict[tuple, int] = {}
+        for place, point in enumerate(points):
+            if places.setdefault(point, place) != place:
+                raise self._not_one(point, "more rows than one")
+        wanted = [(fact.key, fact.commit_lsn) for fact in facts]
+        if missing := [point for point in wanted if point not in places]:
+            raise self._not_one(missing[0], "no row")
+        taken = pa.array([places[point] for point in wanted], pa.int64())
+        return found.drop_columns(AT_LSN).take(taken)
+
+    def _not_one(self, point: tuple, what: str) -> StreamError:
+        key, commit_lsn = point
+        text = self._plan.fact.key_text(key)
+        return StreamError(
+            f"pipeline {self._plan.name}: the query gives {what} for {self._plan.query.fact} "
+            f"{text} at LSN {commit_lsn}, and a result has one row for each of the fact: "
+            "correct the joins of query.sql"
+        )
+
+    def _points(self, facts: Sequence[Version]) -> pa.Table:
+        columns = {
+            name: pa.array(
+                [fact.key[place] for fact in facts], self._points_schema.field(name).type
+            )
+            for place, name in enumerate(self._plan.fact.key)
+        }
+        columns[AT_LSN] = pa.array([fact.commit_lsn for fact in facts], pa.int64())
+        return pa.table(columns)
+
+    def _bound(self, name: str, table: pa.Table) -> "DataFrame":
+        """One partition, joined by hash: a few rows are not worth an exchange each."""
+        before = self._bound_before.get(name)
+        if before is not None and before[0] is table:
+            return before[1]
+        bound = self._spark.createDataFrame(table).coalesce(1).hint("shuffle_hash")
+        self._bound_before[name] = table, bound
+        return bound
+
+
+class TemporalSink(Sink):
+    """The change log of a pipeline's mode `temporal`."""
+
+    def __init__(
+        self, log: AppendLog, plan: Plan, needed: NeededVersions, query: Evaluation
+    ) -> None:
+        self._log, self._plan, self._needed, self._query = log, plan, needed, query
+        self._fact = text_of(plan.query.fact)
+        self.wanted = frozenset(map(text_of, plan.tables))
+
+    @property
+    def reached(self) -> Reached:
+        return self._log.reached
+
+    @property
+    def cached_rows(self) -> int:
+        return self._needed.count
+
+    def write(
+        self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int
+    ) -> pa.Table:
+        facts: list[RowVersion] = []
+        for transaction in transactions:
+            found = fold_rows(transaction, transaction.changes, self._needed.living)
+            versions = [self._needed.complete(version) for version in found]
+            self._needed.take(versions, transaction.commit_lsn)
+            facts += (version for version in versions if version.table == self._fact)
+        rows = self._stamped(self._rows(facts, seen_us))
+        reach(Point.BEFORE_CHANGE_LOG)
+        self._log.append(rows, frontier, resume_offset)
+        reach(Point.AFTER_CHANGE_LOG)
+        self._needed.settle(frontier)
+        return rows
+
+    def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
+        """One commit. The other tables' rows are taken in first, then each slice of the fact's.
+
+        The rows go through a file: while delta-rs takes a commit it can answer nothing else.
+        """
+        commit_lsn = large.transaction.commit_lsn
+        others = large_versions(large, self.wanted - {self._fact}, self._needed.living)
+        facts = large_versions(large, {self._fact}, self._needed.living)
+        for versions in others:
+            self._needed.take(map(self._needed.complete, versions), commit_lsn)
+        with spooled(self._log.schema, self._large_rows(facts, commit_lsn, seen_us)) as rows:
+            reach(Point.BEFORE_CHANGE_LOG)
+            self._log.append_stream(iter(rows.batches()), commit_lsn, resume_offset)
+            reach(Point.AFTER_CHANGE_LOG)
+        self._needed.settle(commit_lsn)
+        return rows.count
+
+    def _large_rows(
+        self, slices: Iterable[list[RowVersion]], commit_lsn: int, seen_us: int
+    ) -> Iterator[pa.Table]:
+        for versions in slices:
+            facts = [self._needed.complete(version) for version in versions]
+            self._needed.take(facts, commit_lsn)
+            yield self._stamped(self._rows(facts, seen_us))
+
+    def maintain(self) -> bool:
+        return self._log.maintain()
+
+    def _rows(self, changes: Sequence[RowVersion], seen_us: int) -> pa.Table:
+        """The changes with their rows of the result, in the order of their facts' changes."""
+        alive = [one for one in changes if one.row.values is not None]
+        by_row = sorted(
+            alive, key=lambda one: (self._plan.fact.key_text(one.row.key), one.commit_lsn)
+        )
+        facts = [Version(one.row.key, one.commit_lsn, one.row.values) for one in by_row]
+        result = self._query.rows(self._needed.relations(facts), facts) if facts else None
+        places = {(one.key, one.commit_lsn): place for place, one in enumerate(facts)}
+        taken = pa.array([places.get((one.row.key, one.commit_lsn)) for one in changes], pa.int64())
+        columns = {}
+        for name in self._plan.outputs:
+            type_ = self._log.schema.field(name).type
+            if name in self._plan.key:
+                place = self._plan.key.index(name)
+                columns[name] = pa.array([one.row.key[place] for one in changes], type_)
+            elif result is None:
+                columns[name] = pa.nulls(len(changes), type_)
+            else:
+                columns[name] = result[name].combine_chunks().take(taken).cast(type_)
+        return pa.table({**columns, **_change_columns(changes, seen_us)}, schema=self._log.schema)
+
+    def _stamped(self, rows: pa.Table) -> pa.Table:
+        """With the moment at which they are handed to Delta."""
+        now = pa.array([datetime.now(UTC)] * rows.num_rows, _TIME)
+        return rows.set_column(rows.schema.get_field_index("written_at"), "written_at", now)
+
+
+def _change_columns(changes: Sequence[RowVersion], seen_us: int) -> dict[str, pa.Array]:
+    committed = np.fromiter((one.committed_us for one in changes), np.int64, len(changes))
+    seen = pa.array(np.full(len(changes), seen_us, np.int64)).cast(_TIME)
+    return {
+        "op": pa.array([one.op for one in changes], pa.string()),
+        "tx_id": pa.array([one.tx_id for one in changes], pa.int64()),
+        "commit_lsn": pa.array([one.commit_lsn for one in changes], pa.int64()),
+        "committed_at": pa.array(committed).cast(_TIME),
+        "captured_at": pa.array([one.captured_us for one in changes], pa.int64()).cast(_TIME),
+        "seen_at": seen,
+        "written_at": seen,
+        CHANGE_PARTITION: pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
+    }
+
+
+def catch_up(
+    settings: Settings, needed: NeededVersions, wanted: frozenset[str], given_up: GivenUp
+) -> None:
+    """Take in what the topic has between the loaded history and the change log's frontier.
+
+    Raises StreamError when the topic ends before that frontier.
+    """
+    loaded, frontier = needed.loaded, needed.settled
+    if frontier < 0 or (loaded.frontier is not None and loaded.frontier >= frontier):
+        return
+    tracker = TransactionTracker(
+        wanted=wanted, frontier=loaded.frontier, next_offset=loaded.resume_offset, xid_near=0
+    )
+    end = change_topic.end_offset(settings, given_up.topic)
+    for records in change_topic.read_again(settings, loaded.resume_offset, end, given_up.topic):
+        decoded = (given_up.decoded(value, offset, wanted) for offset, value in records)
+        for transaction in tracker.feed(decoded):
+            if transaction.commit_lsn > frontier:
+                return
+            large = LargeTransaction(settings, transaction, given_up, lambda: None)
+            for versions in _slices(large, wanted, needed):
+                needed.take(map(needed.complete, versions), transaction.commit_lsn)
+        if tracker.frontier is not None and tracker.frontier >= frontier:
+            return
+    raise StreamError(
+        f"{given_up.topic} ends before LSN {frontier}, which this stream has reached already: it "
+        "is another topic, or records were removed"
+    )
+
+
+def _slices(
+    large: LargeTransaction, wanted: frozenset[str], needed: NeededVersions
+) -> Iterable[list[RowVersion]]:
+    transaction = large.transaction
+    if transaction.changes is None:
+        return large_versions(large, wanted, needed.living)
+    return [fold_rows(transaction, transaction.changes, needed.living)]

@@ -1,0 +1,97 @@
+"""What a source's streams belong to: its database, slot and change topic, at a start and later.
+
+Two captures of one source have different numbers (identity.capture_id), which each commit of a
+table carries; a table with rows of another capture is refused.
+"""
+
+import time
+from collections.abc import Iterable
+
+from deltalake import DeltaTable
+
+from lockstep.errors import (
+    OtherCaptureError,
+    PostgresUnavailableError,
+    StreamError,
+    TopicRecreatedError,
+)
+from lockstep.pipeline import names
+from lockstep.pipeline.project import Source
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import capture_id_of
+from lockstep.sources.capture import facts_of, xid_of
+from lockstep.sources.change_topic import topic_id
+from lockstep.sources.delta import open_table
+from lockstep.sources.source_database import capturer_of
+from lockstep.streams.identity import (
+    TOPIC_GONE_SECONDS,
+    TOPIC_PAUSE_SECONDS,
+    capture_id,
+    check_slot,
+    require_complete_topic,
+)
+
+
+class SourceCapture:
+    """One source's capture, as a driver finds it. capture_id: its number, after `require`."""
+
+    capture_id: int
+
+    def __init__(self, settings: Settings, source: Source) -> None:
+        self._settings, self._source = settings, source.name
+        self._target = capturer_of(settings, source)
+        self._topic = names.change_topic(source.name)
+        self._slot = names.slot(source.manifest.database, source.name)
+        self._topic_id: str | None = None
+        self._topic_seen_at = time.monotonic()
+
+    def require(self, tables: Iterable[str]) -> None:
+        """Called at a start, before anything is read. tables: URIs of what the driver writes.
+
+        Waits TOPIC_GONE_SECONDS for a topic. Raises CaptureLostError unless complete tables can
+        come of it, OtherCaptureError for a table with rows of another capture, and
+        PostgresUnavailableError or StreamError when a service does not answer.
+        """
+        facts = facts_of(self._target, self._slot)
+        check_slot(facts, self._slot)
+        self._topic_id = self._wait_for_topic()
+        require_complete_topic(self._settings, self._topic)
+        self.capture_id = capture_id(facts.database_system, facts.database_name, self._topic_id)
+        for uri in tables:
+            found = capture_id_of(open_table(uri)) if DeltaTable.is_deltatable(uri) else None
+            if found not in (None, self.capture_id):
+                raise OtherCaptureError(uri, self._source)
+
+    def look(self) -> None:
+        """Called while the stream runs. A service that does not answer is no evidence.
+
+        Raises CaptureLostError when slot or topic is gone or another one.
+        """
+        try:
+            facts, found = facts_of(self._target, self._slot), self._topic_now()
+        except (PostgresUnavailableError, StreamError):
+            return
+        check_slot(facts, self._slot)
+        if found is not None:
+            self._topic_seen_at = time.monotonic()
+        is_gone = time.monotonic() - self._topic_seen_at >= TOPIC_GONE_SECONDS
+        if is_gone or found not in (None, self._topic_id):
+            raise TopicRecreatedError(self._source, self._topic, self._topic_id, found)
+
+    def current_xid(self) -> int:
+        """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
+        return xid_of(self._target)
+
+    def _topic_now(self) -> str | None:
+        return topic_id(self._settings, self._topic)
+
+    def _wait_for_topic(self) -> str:
+        deadline = time.monotonic() + TOPIC_GONE_SECONDS
+        while (found := self._topic_now()) is None:
+            if time.monotonic() >= deadline:
+                raise StreamError(
+                    f"there is no topic {self._topic}: `lockstep source capture {self._source}` "
+                    "starts capture"
+                )
+            time.sleep(TOPIC_PAUSE_SECONDS)
+        return found
