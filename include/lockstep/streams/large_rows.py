@@ -44,10 +44,16 @@ def large_versions(
     if large.transaction.tx is None:
         return (fold_rows(large.transaction, changes, living) for changes in large.changes(wanted))
     places = _Places(living)
-    for changes in large.changes(wanted):
+    for changes in _of(large, wanted):
         for change in changes:
             places.note(change)
     return _second_pass(large, wanted, places)
+
+
+def _of(large: LargeTransaction, wanted: Collection[str]) -> Iterator[list[Change]]:
+    """The changes of these tables, without a TRUNCATE of another."""
+    for changes in large.changes(wanted):
+        yield [change for change in changes if change.table in wanted]
 
 
 class _Places:
@@ -94,7 +100,7 @@ def _second_pass(
 ) -> Iterator[list[RowVersion]]:
     unfinished: dict[tuple[str, Key], TableRow] = {}
     of = large.transaction
-    for changes in large.changes(wanted):
+    for changes in _of(large, wanted):
         found = []
         for change in changes:
             if change.op == TRUNCATE:

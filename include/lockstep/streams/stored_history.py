@@ -58,7 +58,8 @@ class StoredHistory:
 
     def versions_of(self, table: PlannedTable, keys: Collection[Key]) -> list[Version]:
         """All versions of these rows, those of one row together and in order."""
-        return self._found(table, ds.field("row_key").isin([table.key_text(key) for key in keys]))
+        texts = pa.array([table.key_text(key) for key in keys], pa.string())
+        return self._found(table, ds.field("row_key").isin(texts))
 
     def versions_by(
         self, table: PlannedTable, column: str, values: Collection[object]
