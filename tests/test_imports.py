@@ -48,7 +48,7 @@ ALLOWED = {
     "parity": FOUNDATION
     | {"cdc", "enrich", "jars", "ledger", "pipeline", "sinks", "sources", "spark"},
     "repair": FOUNDATION | {"cdc", "ledger", "sinks", "sources"},
-    "stack": FOUNDATION | {"jars", "pipeline"},
+    "stack": FOUNDATION | {"jars", "pipeline", "sources"},
     "supervise": FOUNDATION | {"stack"},
     "parity_pages": FOUNDATION | {"ledger", "supervise"},
     "observe": FOUNDATION | {"sinks", "sources", "supervise"},

@@ -36,7 +36,7 @@ def quick(monkeypatch, settings):
     monkeypatch.setattr(stream_health, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(stream_health, "CONNECTOR_POLL_SECONDS", 0.0)
     monkeypatch.setattr(patience, "LASTING_SECONDS", dict.fromkeys(patience.LASTING_SECONDS, 0.1))
-    monkeypatch.setattr(connector, "failure", lambda _: None)
+    monkeypatch.setattr(connector, "failure", lambda *_: None)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_a_stream_that_is_stopped_while_its_restart_is_awaited_is_stopped(settin
 
 
 def test_a_failed_connector_wakes_and_one_just_restarted_is_waited_for(stream, monkeypatch) -> None:
-    monkeypatch.setattr(connector, "failure", lambda _: "task FAILED: no slot")
+    monkeypatch.setattr(connector, "failure", lambda *_: "task FAILED: no slot")
     just_now = datetime.now(UTC)
     assert is_silent(trigger(connector_restarted_at=just_now.isoformat()))
     before = (just_now - timedelta(minutes=1)).isoformat()
@@ -190,7 +190,7 @@ def test_a_failed_connector_wakes_and_one_just_restarted_is_waited_for(stream, m
 def test_a_connect_that_does_not_answer_is_told_once_and_no_failure(
     stream, monkeypatch, capsys
 ) -> None:
-    def silent(_):
+    def silent(*_):
         raise ServiceError("Kafka Connect does not answer")
 
     monkeypatch.setattr(connector, "failure", silent)

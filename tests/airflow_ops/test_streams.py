@@ -200,7 +200,7 @@ def test_a_failed_connector_is_restarted_and_counted_then_given_up(
     settings, starts, monkeypatch
 ) -> None:
     restarted = []
-    monkeypatch.setattr(connector, "restart_failed", restarted.append)
+    monkeypatch.setattr(connector, "restart_failed", lambda *asked: restarted.append(asked))
     watch = execute()
     for number in (1, 2):
         watch = resume(WakeReason.CONNECTOR_FAILED, watch, "task FAILED: no slot")
@@ -213,7 +213,7 @@ def test_a_failed_connector_is_restarted_and_counted_then_given_up(
 
 
 def test_a_connector_that_cannot_be_restarted_yet_is_watched_on(monkeypatch, settings) -> None:
-    def refuse(_):
+    def refuse(*_):
         raise ServiceError("the database is away")
 
     monkeypatch.setattr(connector, "restart_failed", refuse)

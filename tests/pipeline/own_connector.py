@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from lockstep.contracts import KafkaUser, Role
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
-from lockstep.stack import connect, connector
+from lockstep.stack.connectors import pizzeria
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
@@ -92,7 +92,7 @@ def status(settings: Settings) -> str:
 
 
 def _configuration(settings: Settings, tables: list[str]) -> dict[str, str]:
-    project = connector.configuration(settings, connect.password_reference(settings))
+    project = pizzeria(settings).configuration()
     own = {
         "slot.name": NAME,
         "slot.failover": "false",

@@ -8,10 +8,15 @@ import psycopg
 import pytest
 from lockstep.contracts import Role
 from lockstep.pipeline.catalog import write_catalog
+from lockstep.pipeline.names import publication
 from lockstep.pipeline.plan import Plan, plan_of
 from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.database_catalog import read_database_catalog
+from lockstep.sources.preparation import publication_statement
+from lockstep.stack.capture_reset import remove_capture
+from lockstep.stack.connectors import of_source
+from lockstep.stack.source_capture import capture_source
 
 from tests.plant.project import SCHEMA, Plant
 
@@ -96,3 +101,17 @@ def _filled(made: PlantProject) -> PlantProject:
         catalog = read_database_catalog(connection, names.source, ("public", names.schema))
     names.write(made.folder, made.settings, write_catalog(catalog))
     return made
+
+
+@pytest.fixture
+def captured_plant(plant: PlantProject, change_capture: Settings) -> Iterator[PlantProject]:
+    """The plant with its connector running; connector, slot and topic are removed at the end."""
+    settings, source = plant.settings, plant.source
+    tables = [table.name for table in source.catalog.tables]
+    with plant.owner() as owner:
+        owner.execute(publication_statement(publication(source.name), tables))
+    try:
+        capture_source(settings, plant.project, source)
+        yield plant
+    finally:
+        remove_capture(settings, of_source(settings, source, tables))

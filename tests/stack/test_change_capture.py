@@ -15,6 +15,7 @@ from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.stack import connector, control
+from lockstep.stack.connectors import pizzeria
 from lockstep.stack.service import State
 
 from tests.hourly_table import empty_pizzeria
@@ -197,7 +198,7 @@ def test_a_connector_that_is_gone_is_named_and_registered_again(
     url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}"
     assert httpx.delete(url, auth=change_capture.connect_auth, timeout=30).is_success
     assert states(change_capture)["connect"] is State.DEGRADED
-    assert "is not registered" in connector.trouble(change_capture)
+    assert "is not registered" in connector.trouble(change_capture, pizzeria(change_capture))
     control.up(change_capture, ["connect"])
     order_id = place_order(change_capture, "Berta")
     change_topic.until(is_message_of(order_id))
@@ -216,7 +217,7 @@ def test_a_connector_that_may_no_longer_replicate_is_named_with_the_remedy(
             while states(change_capture)["connect"] is not State.DEGRADED:
                 assert time.monotonic() < deadline
                 time.sleep(0.2)
-            with pytest.raises(ServiceError, match=f"ALTER ROLE {Role.CDC} REPLICATION"):
+            with pytest.raises(ServiceError, match=f'ALTER ROLE "{Role.CDC}" REPLICATION'):
                 control.up(change_capture, ["connect"])
         finally:
             admin.execute(f"ALTER ROLE {Role.CDC} REPLICATION")

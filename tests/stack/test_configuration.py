@@ -12,12 +12,13 @@ from lockstep.contracts import KafkaUser, Role
 from lockstep.errors import ConfigurationError
 from lockstep.kafka_login import login_module
 from lockstep.settings import Settings
-from lockstep.stack import connect, connector, kafka, postgres
+from lockstep.stack import connect, connectors, kafka, postgres
 from lockstep.stack.airflow_environment import (
     airflow_environment,
     settings_environment,
     write_sign_in_password,
 )
+from lockstep.stack.connectors import pizzeria
 from lockstep.stack.java import properties
 from lockstep.stack.secrets import with_secrets
 from pydantic import SecretStr
@@ -94,8 +95,9 @@ def test_connect_delivers_at_least_once_and_reads_passwords_from_one_file(
 
 
 def test_the_connector_is_what_the_contracts_say(settings: Settings) -> None:
-    values = connector.configuration(settings, "${file:/x:cdc.password}")
-    assert values["database.password"] == "${file:/x:cdc.password}"
+    values = pizzeria(settings).configuration()
+    secrets = settings.home / "connect" / "secrets.properties"
+    assert values["database.password"] == f"${{file:{secrets}:cdc.password}}"
     assert values["slot.name"] == contracts.REPLICATION_SLOT
     assert values["publication.name"] == contracts.PUBLICATION
     assert values["transforms.route.replacement"] == contracts.CHANGE_TOPIC
@@ -106,7 +108,7 @@ def test_the_connector_is_what_the_contracts_say(settings: Settings) -> None:
 
 
 def test_everything_but_the_heartbeat_topic_is_routed(settings: Settings) -> None:
-    values = connector.configuration(settings, "")
+    values = pizzeria(settings).configuration()
     route = re.compile(values["transforms.route.regex"])
     prefix = contracts.TOPIC_PREFIX
     for topic in ("public.orders", "message", "transaction", "notification"):
@@ -120,9 +122,9 @@ def test_an_unknown_placeholder_is_named(
 ) -> None:
     template = tmp_path / "other.json"
     template.write_text(json.dumps({"slot.name": "${lockstep:slott}"}))
-    monkeypatch.setattr(connector, "TEMPLATE", template)
+    monkeypatch.setattr(connectors, "TEMPLATE", template)
     with pytest.raises(ConfigurationError, match=r"lockstep:slott.*there are: .*slot"):
-        connector.configuration(settings, "")
+        pizzeria(settings).configuration()
 
 
 def test_properties_are_escaped() -> None:

@@ -2,16 +2,23 @@
 
 import pytest
 from lockstep.contracts import CAPTURED_TABLES
+from lockstep.settings import Settings
+from lockstep.stack.connectors import pizzeria
 from lockstep.stack.preflight import DatabaseFacts, problems
+from pydantic import SecretStr
 
+CONNECTOR = pizzeria(Settings(cdc_password=SecretStr("of the connector's role")))
+TABLES = [["public", table] for table in CAPTURED_TABLES]
 READY = DatabaseFacts(
     wal_level="logical",
     slots_max=10,
     slots_used=0,
     can_replicate=True,
     has_publication=True,
-    published=list(CAPTURED_TABLES),
-    with_full_identity=list(CAPTURED_TABLES),
+    is_partial=False,
+    published=TABLES,
+    unreadable=[],
+    with_full_identity=TABLES,
     slot_plugin=None,
     slot_wal_status=None,
     slot_active=False,
@@ -21,16 +28,18 @@ WITH_SLOT = READY._replace(slot_plugin="pgoutput", slot_wal_status="reserved", s
 
 @pytest.mark.parametrize("facts", [READY, WITH_SLOT, WITH_SLOT._replace(slots_used=10)])
 def test_a_ready_database_has_no_problem(facts: DatabaseFacts) -> None:
-    assert list(problems(facts, first=True)) == []
+    assert list(problems(CONNECTOR, facts, first=True)) == []
 
 
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
         (READY._replace(wal_level="replica"), "wal_level is replica: set it to logical"),
-        (READY._replace(can_replicate=False), "ALTER ROLE cdc REPLICATION"),
+        (READY._replace(can_replicate=False), 'ALTER ROLE "cdc" REPLICATION'),
         (READY._replace(has_publication=False, published=[]), "publication.sql"),
-        (READY._replace(published=list(CAPTURED_TABLES[1:])), "lacks orders: ALTER PUBLICATION"),
+        (READY._replace(published=TABLES[1:]), "lacks public.orders: ALTER PUBLICATION"),
+        (READY._replace(is_partial=True), "leaves out changes: ALTER PUBLICATION"),
+        (READY._replace(unreadable=TABLES[:1]), 'GRANT SELECT ON "public"."orders" TO "cdc"'),
         (READY._replace(with_full_identity=[]), "REPLICA IDENTITY FULL"),
         (READY._replace(slots_used=10), "all 10 replication slots are in use"),
         (WITH_SLOT._replace(slot_plugin="test_decoding"), "decodes with test_decoding"),
@@ -39,15 +48,15 @@ def test_a_ready_database_has_no_problem(facts: DatabaseFacts) -> None:
     ],
 )
 def test_what_is_in_the_way_is_named_with_its_remedy(facts: DatabaseFacts, told: str) -> None:
-    found = list(problems(facts, first=True))
+    found = list(problems(CONNECTOR, facts, first=True))
     assert len(found) == 1
     assert told in found[0]
 
 
 def test_our_own_reader_of_the_slot_is_no_problem() -> None:
-    assert list(problems(WITH_SLOT._replace(slot_active=True), first=False)) == []
+    assert list(problems(CONNECTOR, WITH_SLOT._replace(slot_active=True), first=False)) == []
 
 
 def test_all_problems_are_told_at_once() -> None:
     facts = READY._replace(wal_level="minimal", can_replicate=False, slots_used=10)
-    assert len(list(problems(facts, first=True))) == 3
+    assert len(list(problems(CONNECTOR, facts, first=True))) == 3

@@ -134,7 +134,7 @@ def test_a_query_that_ends_while_kafka_does_not_know_the_topic_is_not_given_up(
 def test_what_connect_answers_does_not_keep_the_watch_from_looking(
     watch: CaptureWatch, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_json(_settings: Settings) -> bool:
+    def no_json(*_: object) -> bool:
         raise ValueError("<html> is no JSON")
 
     monkeypatch.setattr(capture_watch.connector, "withhold_mark", no_json)

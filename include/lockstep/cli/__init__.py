@@ -16,6 +16,7 @@ from lockstep.cli import (
     pipeline,
     publish,
     quality,
+    source,
     sql,
     stack,
     stream,
@@ -37,6 +38,7 @@ app.add_typer(
 )
 app.add_typer(quality.app, name="quality", help="Check a window's rows; build its Data Docs.")
 app.add_typer(publish.app, name="publish", help="The table that consumers read, and what feeds it.")
+app.add_typer(source.app, name="source", help="The pipelines' databases: add and capture them.")
 app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
 maintain.register(app)
 sql.register(app)

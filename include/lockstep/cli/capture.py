@@ -34,6 +34,7 @@ def reset(
     Refused while a stream runs. If it is broken off, do it again.
     """
     from lockstep.stack.capture_reset import reset_capture
+    from lockstep.stack.connectors import pizzeria
     from lockstep.stack.secrets import with_secrets
     from lockstep.supervise import lease
 
@@ -46,5 +47,5 @@ def reset(
         for mode in (*StreamMode, HISTORY):
             held.enter_context(lease.acquire(settings, mode))
         with console.status("beginning change capture anew …"):
-            reset_capture(settings)
+            reset_capture(settings, pizzeria(settings))
     console.print("capture has begun anew; now `lockstep stream rebuild` each mode that you use")

@@ -38,6 +38,23 @@ def value_type(
     return replace(found, decoded=found.decoded | None) if column.is_nullable else found
 
 
+def unclear_arrays(table: TableName, catalog: Catalog) -> tuple[Column, ...]:
+    """The columns of a table that can be read only with REPLICA IDENTITY FULL, set or not.
+
+    Of one that is NOT NULL the connector stops without. Raises CatalogError without such a table.
+    """
+    found = catalog.table(table)
+    default, full = (
+        replace(catalog, tables=(replace(found, replica_identity=identity),))
+        for identity in (ReplicaIdentity.DEFAULT, ReplicaIdentity.FULL)
+    )
+    return tuple(
+        column
+        for column in found.columns
+        if _is_readable(column, table, full) and not _is_readable(column, table, default)
+    )
+
+
 def ddl(types: Mapping[str, ValueType]) -> str:
     """Columns as Spark's DDL, names quoted: "`id` bigint, `name` string"."""
     return ", ".join(f"`{name.replace('`', '``')}` {one.delta}" for name, one in types.items())
@@ -62,6 +79,14 @@ def _key_token(value: Any, type_: ValueType) -> str:
     if type_.key is None:
         raise ValueError(f"type {type_.pg} is no type of a key")
     return "null" if value is None else type_.key(value)
+
+
+def _is_readable(column: Column, table: TableName, catalog: Catalog) -> bool:
+    try:
+        value_type(column, table, catalog, "UTC")
+    except TypeRefusedError:
+        return False
+    return True
 
 
 def _require_clear_nulls(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lockstep.contracts import REPLICATION_SLOT, Role
 from lockstep.settings import Settings
-from lockstep.sources.postgres import RoleConnection, connect, connect_to
+from lockstep.sources.postgres import RoleConnection, connect_to, role_connection
 
 _QUERY = Path(__file__).with_name("capture_facts.sql")
 
@@ -32,28 +32,27 @@ class CaptureFacts(NamedTuple):
 
 
 def read_capture_facts(settings: Settings) -> CaptureFacts:
-    """Ask the database; raises PostgresUnavailableError when it does not answer."""
-    with connect(settings, Role.BATCH_READER, application_name="lockstep capture") as connection:
-        query = _QUERY.read_text(encoding="utf-8")
-        return CaptureFacts(*connection.execute(query, {"slot": REPLICATION_SLOT}).fetchone())
+    """The facts of the stack's own database and slot; raises as capture_facts_at does."""
+    return capture_facts_at(role_connection(settings, Role.BATCH_READER), REPLICATION_SLOT)
 
 
-def facts_of(target: RoleConnection, slot: str) -> CaptureFacts:
-    """Ask a source's database; raises PostgresUnavailableError when it does not answer."""
+def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:
+    """Ask a database of its slot, as any role.
+
+    Raises PostgresUnavailableError when it does not answer.
+    """
     with connect_to(target, application_name="lockstep capture") as connection:
         query = _QUERY.read_text(encoding="utf-8")
         return CaptureFacts(*connection.execute(query, {"slot": slot}).fetchone())
 
 
-def xid_of(target: RoleConnection) -> int:
+def current_xid(settings: Settings) -> int:
+    """That of the stack's own database; raises as xid_at does."""
+    return xid_at(role_connection(settings, Role.CDC))
+
+
+def xid_at(target: RoleConnection) -> int:
     """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
     with connect_to(target, application_name="lockstep capture") as connection:
-        query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
-        return connection.execute(query).fetchone()[0]
-
-
-def current_xid(settings: Settings) -> int:
-    """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
-    with connect(settings, Role.CDC, application_name="lockstep capture") as connection:
         query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
         return connection.execute(query).fetchone()[0]

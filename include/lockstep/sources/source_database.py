@@ -2,7 +2,7 @@
 
 from lockstep.pipeline.folder import SOURCES
 from lockstep.pipeline.project import Source
-from lockstep.pipeline.source import SOURCE_FILE
+from lockstep.pipeline.source import SOURCE_FILE, SourceManifest
 from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.postgres import RoleConnection
 
@@ -11,16 +11,23 @@ CONNECT_SECONDS_MAX = 5
 
 def reader_of(settings: Settings, source: Source) -> RoleConnection:
     """The role that reads tables and views. Raises ConfigurationError without a password."""
-    return _connection(settings, source, source.manifest.roles.read, "read")
+    return reader_at(settings, source.name, source.manifest)
+
+
+def reader_at(settings: Settings, name: str, manifest: SourceManifest) -> RoleConnection:
+    """The same of a source whose catalog is not known. Raises as reader_of does."""
+    return _connection(settings, name, manifest, "read")
 
 
 def capturer_of(settings: Settings, source: Source) -> RoleConnection:
     """The role that follows the log. Raises ConfigurationError without a password."""
-    return _connection(settings, source, source.manifest.roles.capture, "capture")
+    return _connection(settings, source.name, source.manifest, "capture")
 
 
-def _connection(settings: Settings, source: Source, role: str, purpose: str) -> RoleConnection:
-    manifest = source.manifest
+def _connection(
+    settings: Settings, name: str, manifest: SourceManifest, purpose: str
+) -> RoleConnection:
+    role = getattr(manifest.roles, purpose)
     return RoleConnection(
         role=role,
         parameters={
@@ -28,10 +35,10 @@ def _connection(settings: Settings, source: Source, role: str, purpose: str) -> 
             "port": manifest.port,
             "dbname": manifest.database,
             "user": role,
-            "password": settings.source_password(source.name, purpose),
+            "password": settings.source_password(name, purpose),
             "connect_timeout": CONNECT_SECONDS_MAX,
         },
-        password_setting=source_password_setting(source.name, purpose),
+        password_setting=source_password_setting(name, purpose),
         passwords_file=settings.secrets_path,
-        address_remedy=f"start it or correct {SOURCES / source.name / SOURCE_FILE}",
+        address_remedy=f"start it or correct {SOURCES / name / SOURCE_FILE}",
     )

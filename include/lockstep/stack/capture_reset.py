@@ -9,40 +9,48 @@ import time
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from lockstep.contracts import CHANGE_TOPIC, KafkaUser
+from lockstep.contracts import KafkaUser
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.stack import connector, preflight
-from lockstep.stack.connect import Connect, password_reference
+from lockstep.stack.connectors import Connector
 
 GONE_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.2
 
 
-def reset_capture(settings: Settings) -> None:
-    """Delete the connector with its offsets, the slot and the change topic, and begin anew.
+def reset_capture(settings: Settings, capture: Connector) -> None:
+    """Remove the capture, and begin anew. The caller sees to it that no stream runs.
 
-    The caller sees to it that no stream runs. Raises ServiceError when a service refuses.
+    Raises ServiceError when a service refuses.
+    """
+    remove_capture(settings, capture)
+    connector.ensure_running(settings, capture)
+
+
+def remove_capture(settings: Settings, capture: Connector) -> None:
+    """Delete the connector with its offsets, the slot and the change topic.
+
+    Raises ServiceError when a service refuses.
     """
     # Step 1: nobody writes; a connector that stands still survives a crash standing still.
-    connector.stop(settings, password_reference(settings))
+    connector.stop(settings, capture)
     # Step 2: what it read and wrote.
-    preflight.drop_slot(settings)
-    _delete_topic(settings)
+    preflight.drop_slot(capture)
+    _delete_topic(settings, capture.change_topic)
     # Step 3: how far it came; without offsets it begins with a snapshot.
-    connector.remove(settings)
-    Connect().finish(settings)
+    connector.remove(settings, capture)
 
 
-def _delete_topic(settings: Settings) -> None:
+def _delete_topic(settings: Settings, topic: str) -> None:
     kafka = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0})
     deadline = time.monotonic() + GONE_SECONDS_MAX
     try:
-        while CHANGE_TOPIC in kafka.list_topics(timeout=GONE_SECONDS_MAX).topics:
+        while topic in kafka.list_topics(timeout=GONE_SECONDS_MAX).topics:
             if time.monotonic() > deadline:
-                raise ServiceError(f"Kafka did not delete {CHANGE_TOPIC} in {GONE_SECONDS_MAX} s")
-            kafka.delete_topics([CHANGE_TOPIC])[CHANGE_TOPIC].exception(GONE_SECONDS_MAX)
+                raise ServiceError(f"Kafka did not delete {topic} in {GONE_SECONDS_MAX} s")
+            kafka.delete_topics([topic])[topic].exception(GONE_SECONDS_MAX)
             time.sleep(POLL_SECONDS)
     except (KafkaException, TimeoutError) as error:
-        raise ServiceError(f"Kafka does not delete {CHANGE_TOPIC}: {error}") from error
+        raise ServiceError(f"Kafka does not delete {topic}: {error}") from error

@@ -2,7 +2,8 @@
 
 Its REST interface asks for a password: who may configure a connector may have it write anything.
 
-The worker's configuration and process are here; the connector in it is connector.py's.
+The worker's configuration and process are here; the connectors in it are connector.py's, and their
+passwords connector_secrets.py's.
 
 Sources deliver at least once, as is the default: after a crash some transactions come again, whole
 (stack/java), and the streams know them by their numbers. Exactly-once sources write in
@@ -20,13 +21,14 @@ from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, login_module
 from lockstep.settings import Settings
 from lockstep.stack import connector, ports
 from lockstep.stack.connect_classes import compiled
+from lockstep.stack.connector_secrets import CDC_PASSWORD_KEY, keep_passwords, secrets_file
+from lockstep.stack.connectors import pizzeria
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
 from lockstep.stack.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.stack.process import Launch
 
 HEAP_MB = 512
 REST_SECONDS_MAX = 2.0
-CDC_PASSWORD_KEY = "cdc.password"  # noqa: S105
 _BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension"
 
 
@@ -75,10 +77,10 @@ class Connect:
         return None if answer.is_success else f"HTTP {answer.status_code} {answer.text[:200]}"
 
     def trouble(self, settings: Settings) -> str | None:
-        return connector.trouble(settings)
+        return connector.trouble(settings, pizzeria(settings))
 
     def finish(self, settings: Settings) -> None:
-        connector.ensure_running(settings, password_reference(settings))
+        connector.ensure_running(settings, pizzeria(settings))
 
 
 def write_configuration(settings: Settings) -> Path:
@@ -89,7 +91,7 @@ def write_configuration(settings: Settings) -> Path:
     write_jvm_files(folder, _logins(settings))
     user, password = settings.connect_auth
     write_private(_rest_users_file(settings), properties({user: password}))
-    write_connector_secrets(settings)
+    keep_passwords(settings, {CDC_PASSWORD_KEY: settings.password(Role.CDC)})
     return configuration
 
 
@@ -140,24 +142,9 @@ def worker_properties(settings: Settings) -> dict[str, object]:
         "config.providers.file.class": (
             "org.apache.kafka.common.config.provider.FileConfigProvider"
         ),
-        "config.providers.file.param.allowed.paths": _secrets_file(settings),
+        "config.providers.file.param.allowed.paths": secrets_file(settings),
     }
 
 
 def _rest_users_file(settings: Settings) -> Path:
     return settings.home / "connect" / "rest-users.properties"
-
-
-def _secrets_file(settings: Settings) -> Path:
-    return settings.home / "connect" / "secrets.properties"
-
-
-def write_connector_secrets(settings: Settings) -> None:
-    """The one password that connectors may refer to; who signs in to the REST interface can."""
-    text = properties({CDC_PASSWORD_KEY: settings.password(Role.CDC)})
-    write_private(_secrets_file(settings), text)
-
-
-def password_reference(settings: Settings) -> str:
-    """What stands for the password in the connector's configuration, its topic and REST answers."""
-    return f"${{file:{_secrets_file(settings)}:{CDC_PASSWORD_KEY}}}"

@@ -1,43 +1,21 @@
-"""The Debezium connector in Kafka Connect: its configuration, registered and kept running.
+"""A Debezium connector in Kafka Connect: registered, kept running, stopped, removed.
 
-include/connectors/pizzeria.json is the configuration. In its values `${lockstep:NAME}` stands for
-what differs between places, or is defined in contracts.py; NAME is one of `placeholders()`.
-
-JSON has no comments, so the reasons are here:
-- connector.class: ours (stack/java), Debezium's but for the place from which it goes
-  on after a restart: the end of a whole transaction. Debezium's own places cost changes.
-- offset.mismatch.strategy trust_slot: the slot decides where the server begins, as it does anyway;
-  against lost changes no strategy helped.
-- heartbeat.action.query: the log of Airflow's database is in the same stream and is kept until the
-  slot moves, which takes a transaction in our database; it also moves the clock of the streams in
-  quiet hours. Transactional, for other messages are outside of the commit order.
-- slot.failover true marks the slot that the snapshot belongs to. A connector that finds no slot
-  creates another one and goes on without a word; `withhold_mark` sees to it that such a one has no
-  mark, by which the streams know it.
-- retriable.restart.connector.wait.ms: after a restart of PostgreSQL the task comes back by itself.
-- transforms.route: everything but the connector's own heartbeat goes into one topic, in order.
-- lsn.flush.mode stays `connector`: the driver's own flushing could confirm what was not yet read.
+Which connectors there are, and how they are configured, is in connectors.py.
 """
 
-import json
 import re
 import time
-from pathlib import Path
 
 import httpx
 from confluent_kafka.admin import AdminClient
 
-from lockstep import contracts
-from lockstep.contracts import KafkaUser, Role
-from lockstep.errors import ConfigurationError, ServiceError
+from lockstep.contracts import KafkaUser
+from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
-from lockstep.project import read_project_file
 from lockstep.settings import Settings
 from lockstep.stack import preflight
+from lockstep.stack.connectors import Connector
 
-TEMPLATE = Path("include", "connectors", f"{contracts.CONNECTOR}.json")
-"""Below the project's folder."""
-PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
 REST_SECONDS_MAX = 30.0  # Connect answers a registration after validating it against the database
 RUNNING_SECONDS_MAX = 60.0
 UNASSIGNED_SECONDS_MAX = 15.0
@@ -52,240 +30,224 @@ NOT_FOUND, CONFLICT = 404, 409
 MARK = "slot.failover"
 STOPPED = "STOPPED"
 TRACE_CHARACTERS_MAX = 600
+_UNESCAPED_COMMA = re.compile(r"(?<!\\),")
 
 
-def placeholders(settings: Settings, password_reference: str) -> dict[str, str]:
-    """What each `${lockstep:NAME}` of a connector's template stands for."""
-    return {
-        "postgres_host": settings.postgres_host,
-        "postgres_port": str(settings.postgres_port),
-        "cdc_password": password_reference,
-        "cdc_role": Role.CDC,
-        "database": contracts.DATABASE,
-        "tables": ",".join(rf"public\.{table}" for table in contracts.CAPTURED_TABLES),
-        "publication": contracts.PUBLICATION,
-        "slot": contracts.REPLICATION_SLOT,
-        "topic_prefix": contracts.TOPIC_PREFIX,
-        "change_topic": contracts.CHANGE_TOPIC,
-        "heartbeat_prefix": contracts.HEARTBEAT_MESSAGE_PREFIX,
-    }
-
-
-def configuration(settings: Settings, password_reference: str) -> dict[str, str]:
-    """The connector's configuration; raises ConfigurationError for a placeholder nobody knows."""
-    known = placeholders(settings, password_reference)
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in known:
-            raise ConfigurationError(
-                f"{TEMPLATE} uses ${{lockstep:{match[1]}}}; there are: {', '.join(known)}"
-            )
-        return known[match[1]]
-
-    template = json.loads(read_project_file(TEMPLATE))
-    return {name: PLACEHOLDER.sub(value, text) for name, text in template.items()}
-
-
-def ensure_running(settings: Settings, password_reference: str) -> None:
+def ensure_running(settings: Settings, connector: Connector) -> None:
     """Register the connector, or restart what failed in it, and wait until its task runs.
 
     Guarantees: a running connector with this configuration is left alone; the change topic exists
     when this returns. Raises ServiceError when
     the database is not ready for it or it does not run in time.
     """
-    wanted = configuration(settings, password_reference)
-    registered = _get(settings, "config")
+    wanted = connector.configuration()
+    registered = _get(settings, connector, "config")
     if registered is not None:
         wanted[MARK] = registered.get(MARK, "false")
-    has_failed = registered is not None and failure(settings) is not None
-    if registered is None or registered != {**wanted, "name": contracts.CONNECTOR}:
-        preflight.check(settings, first=registered is None)
-        _send(settings, "PUT", "config", wanted)
+    has_failed = registered is not None and failure(settings, connector) is not None
+    if registered is None or registered != {**wanted, "name": connector.name}:
+        preflight.check(settings, connector, first=registered is None)
+        _send(settings, connector, "PUT", "config", wanted)
     elif has_failed:
-        restart_failed(settings)
-    _wait_until_running(settings, RESTARTED_SECONDS_MAX if has_failed else 0.0)
-    _wait_until_it_writes(settings)
-    if _comes_to_read_its_slot(settings):
-        _withhold_mark_soon(settings)
+        restart_failed(settings, connector)
+    _wait_until_running(settings, connector, RESTARTED_SECONDS_MAX if has_failed else 0.0)
+    _wait_until_it_writes(settings, connector)
+    if _comes_to_read_its_slot(settings, connector):
+        _withhold_mark_soon(settings, connector)
     else:
-        preflight.check(settings, first=False)
+        preflight.check(settings, connector, first=False)
 
 
-def withhold_mark(settings: Settings) -> bool:
+def withhold_mark(settings: Settings, connector: Connector) -> bool:
     """Tell the connector to mark no other slot, once the snapshot is in the change topic.
 
     Returns whether it is told; before the snapshot's end it is not, for that would begin anew.
     Called by `lockstep up`, and by every driver until it is done. Raises ServiceError.
     """
-    registered = _get(settings, "config")
+    registered = _get(settings, connector, "config")
     if registered is None:
         return False
     if registered.get(MARK) != "true":
         return True
-    if not _snapshot_is_delivered(settings):
+    if not _snapshot_is_delivered(settings, connector):
         return False
-    _send(settings, "PUT", "config", {**registered, MARK: "false"})
-    _wait_until_running(settings)
+    _send(settings, connector, "PUT", "config", {**registered, MARK: "false"})
+    _wait_until_running(settings, connector)
     return True
 
 
-def stop(settings: Settings, password_reference: str) -> None:
+def captured_patterns(settings: Settings, connector: Connector) -> list[str] | None:
+    """A regular expression for each table that the registered connector captures; None without.
+
+    Raises ServiceError when Connect does not answer.
+    """
+    registered = _get(settings, connector, "config")
+    return None if registered is None else _UNESCAPED_COMMA.split(registered["table.include.list"])
+
+
+def stop(settings: Settings, connector: Connector) -> None:
     """Make the connector stand still, and stay so through restarts of Connect.
 
     One that is not registered is registered so: offsets are deleted of registered ones only.
     Raises ServiceError when it does not come to stand still in time.
     """
-    if _get(settings, "config") is None:
+    if _get(settings, connector, "config") is None:
         body = {
-            "name": contracts.CONNECTOR,
-            "config": configuration(settings, password_reference),
+            "name": connector.name,
+            "config": connector.configuration(),
             "initial_state": STOPPED,
         }
-        _checked(_ask_connect(settings, "POST", "connectors", body))
-    _send(settings, "PUT", "stop")
+        _checked(_ask_connect(settings, "POST", "connectors", body), connector)
+    _send(settings, connector, "PUT", "stop")
     deadline = time.monotonic() + RUNNING_SECONDS_MAX
-    while (status := _get(settings, "status")) is None or (
+    while (status := _get(settings, connector, "status")) is None or (
         status["connector"]["state"] != STOPPED or status["tasks"]
     ):
         if time.monotonic() > deadline:
             raise ServiceError(
-                f"the connector {contracts.CONNECTOR} does not stop: {_not_running(settings)}"
+                f"the connector {connector.name} does not stop: {_not_running(settings, connector)}"
             )
         time.sleep(POLL_SECONDS)
 
 
-def pause(settings: Settings) -> None:
+def pause(settings: Settings, connector: Connector) -> None:
     """Have the connector write nothing until `resume`; its task ends a moment after this returns.
 
     Raises ServiceError when Connect does not answer or has no such connector.
     """
-    _send(settings, "PUT", "pause")
+    _send(settings, connector, "PUT", "pause")
 
 
-def resume(settings: Settings) -> None:
+def resume(settings: Settings, connector: Connector) -> None:
     """Have a connector go on that was paused or stopped. Returns and raises as `pause`."""
-    _send(settings, "PUT", "resume")
+    _send(settings, connector, "PUT", "resume")
 
 
-def remove(settings: Settings) -> None:
+def remove(settings: Settings, connector: Connector) -> None:
     """Delete a connector that stands still, and how far it came. Raises ServiceError."""
-    if _get(settings, "config") is None:
+    if _get(settings, connector, "config") is None:
         return
-    _send(settings, "DELETE", "offsets")
-    _send(settings, "DELETE", "")
+    _send(settings, connector, "DELETE", "offsets")
+    _send(settings, connector, "DELETE", "")
 
 
-def failure(settings: Settings) -> str | None:
+def failure(settings: Settings, connector: Connector) -> str | None:
     """Why the connector or its task FAILED, in Connect's words; None when nothing of it has.
 
     Raises ServiceError when Connect does not answer.
     """
-    return _not_running(settings) if "FAILED" in _states(settings) else None
+    return _not_running(settings, connector) if "FAILED" in _states(settings, connector) else None
 
 
-def restart_failed(settings: Settings) -> None:
+def restart_failed(settings: Settings, connector: Connector) -> None:
     """Start again what failed in the connector, without waiting until it runs.
 
     Raises ServiceError when Connect does not answer, or when the database is not ready for it.
     """
-    preflight.check(settings, first=False)
-    _send(settings, "POST", "restart?includeTasks=true&onlyFailed=true")
+    preflight.check(settings, connector, first=False)
+    _send(settings, connector, "POST", "restart?includeTasks=true&onlyFailed=true")
 
 
-def trouble(settings: Settings) -> str | None:
+def trouble(settings: Settings, connector: Connector) -> str | None:
     """None when the connector runs and reads its slot, else what Connect and the database say.
 
     Connect says RUNNING of a connector that fails to reach the database and tries again for ever.
     """
     try:
-        if (not_running := _not_running(settings)) is not None:
+        if (not_running := _not_running(settings, connector)) is not None:
             return not_running
-        if preflight.slot_is_read(settings):
+        if preflight.slot_is_read(connector):
             return None
     except ServiceError as error:
         return str(error)
     return (
-        f"connector {contracts.CONNECTOR} does not read its slot: it takes its snapshot, or fails "
+        f"connector {connector.name} does not read its slot: it takes its snapshot, or fails "
         "and tries again (`lockstep logs connect`)"
     )
 
 
-def _not_running(settings: Settings) -> str | None:
+def _not_running(settings: Settings, connector: Connector) -> str | None:
     """None when Connect says that the connector and its task run, else their states and why."""
-    status = _get(settings, "status")
+    status = _get(settings, connector, "status")
     if status is None:
-        return f"connector {contracts.CONNECTOR} is not registered; `lockstep up` does it"
+        return (
+            f"connector {connector.name} is not registered; {connector.remedies.register} does it"
+        )
     parts = [status["connector"], *status["tasks"]]
     if all(part["state"] == "RUNNING" for part in parts) and status["tasks"]:
         return None
     states = ", ".join(part["state"] for part in parts)
     traces = "; ".join(part["trace"][:TRACE_CHARACTERS_MAX] for part in parts if "trace" in part)
-    return f"connector {contracts.CONNECTOR} and its task: {states}. {traces}".strip()
+    return f"connector {connector.name} and its task: {states}. {traces}".strip()
 
 
-def _states(settings: Settings) -> set[str]:
-    status = _get(settings, "status")
+def _states(settings: Settings, connector: Connector) -> set[str]:
+    status = _get(settings, connector, "status")
     if status is None:
         return set()
     return {part["state"] for part in (status["connector"], *status["tasks"])}
 
 
-def _wait_until_running(settings: Settings, failed_seconds_max: float = 0.0) -> None:
+def _wait_until_running(
+    settings: Settings, connector: Connector, failed_seconds_max: float = 0.0
+) -> None:
     """failed_seconds_max: for so long FAILED may still be what was before."""
     started = time.monotonic()
     restart_at = started + UNASSIGNED_SECONDS_MAX
     failed_at = started + failed_seconds_max
     deadline = started + RUNNING_SECONDS_MAX
-    while (problem := _not_running(settings)) is not None:
-        states = _states(settings)
+    while (problem := _not_running(settings, connector)) is not None:
+        states = _states(settings, connector)
         if "UNASSIGNED" in states and time.monotonic() > restart_at:
-            _send(settings, "POST", "restart?includeTasks=true&onlyFailed=false")
+            _send(settings, connector, "POST", "restart?includeTasks=true&onlyFailed=false")
             restart_at = deadline
         if STOPPED in states:
-            raise ServiceError(f"{problem} A reset was broken off: `lockstep capture reset` again")
+            raise ServiceError(
+                f"{problem} A reset was broken off: {connector.remedies.begin_anew} again"
+            )
         has_failed = "FAILED" in states and time.monotonic() >= failed_at
         if has_failed or time.monotonic() > deadline:
-            raise ServiceError(f"{problem}\n`lockstep logs connect` tells more")
+            raise ServiceError(f"{problem}\n`lockstep logs connect` says more")
         time.sleep(POLL_SECONDS)
 
 
-def _wait_until_it_writes(settings: Settings) -> None:
+def _wait_until_it_writes(settings: Settings, connector: Connector) -> None:
     """The connector's first record, that its snapshot starts, makes the change topic."""
     kafka = AdminClient(client(settings, KafkaUser.ADMIN))
     deadline = time.monotonic() + RUNNING_SECONDS_MAX
-    while contracts.CHANGE_TOPIC not in kafka.list_topics(timeout=REST_SECONDS_MAX).topics:
+    while connector.change_topic not in kafka.list_topics(timeout=REST_SECONDS_MAX).topics:
         if time.monotonic() > deadline:
             raise ServiceError(
-                f"the connector {contracts.CONNECTOR} runs, but wrote nothing to "
-                f"{contracts.CHANGE_TOPIC} in {RUNNING_SECONDS_MAX:.0f} s: `lockstep logs connect` "
-                "tells more"
+                f"the connector {connector.name} runs, but wrote nothing to "
+                f"{connector.change_topic} in {RUNNING_SECONDS_MAX:.0f} s: `lockstep logs connect` "
+                "says more"
             )
         time.sleep(POLL_SECONDS)
 
 
-def _comes_to_read_its_slot(settings: Settings) -> bool:
+def _comes_to_read_its_slot(settings: Settings, connector: Connector) -> bool:
     """Wait for the end of a snapshot; a large one is not waited for and no failure."""
     deadline = time.monotonic() + SNAPSHOT_SECONDS_MAX
-    while not preflight.slot_is_read(settings):
+    while not preflight.slot_is_read(connector):
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_SECONDS)
     return True
 
 
-def _withhold_mark_soon(settings: Settings) -> None:
+def _withhold_mark_soon(settings: Settings, connector: Connector) -> None:
     """Once the snapshot is read: Connect keeps the offset of what it delivered a second later.
 
     Without it a slot lost right after `lockstep up`, before any driver runs, would go unseen.
     """
     deadline = time.monotonic() + DELIVERED_SECONDS_MAX
-    while not withhold_mark(settings) and time.monotonic() < deadline:
+    while not withhold_mark(settings, connector) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 
 
-def _snapshot_is_delivered(settings: Settings) -> bool:
+def _snapshot_is_delivered(settings: Settings, connector: Connector) -> bool:
     """Whether the connector's offset, kept with what it delivered, is behind its snapshot's end."""
-    known = (_get(settings, "offsets") or {}).get("offsets", [])
+    known = (_get(settings, connector, "offsets") or {}).get("offsets", [])
     return any(
         "snapshot" not in one["offset"] or one["offset"].get("snapshot_completed") is True
         for one in known
@@ -293,26 +255,28 @@ def _snapshot_is_delivered(settings: Settings) -> bool:
     )
 
 
-def _get(settings: Settings, what: str) -> dict | None:
+def _get(settings: Settings, connector: Connector, what: str) -> dict | None:
     """What Connect says of the connector, or None when there is no such connector."""
-    answer = _request(settings, "GET", what)
-    return None if answer.status_code == NOT_FOUND else _checked(answer).json()
+    answer = _request(settings, connector, "GET", what)
+    return None if answer.status_code == NOT_FOUND else _checked(answer, connector).json()
 
 
-def _send(settings: Settings, method: str, what: str, body: dict | None = None) -> None:
+def _send(
+    settings: Settings, connector: Connector, method: str, what: str, body: dict | None = None
+) -> None:
     """Change the connector; a worker that is just rebalancing is asked again."""
     deadline = time.monotonic() + RUNNING_SECONDS_MAX
-    while (answer := _request(settings, method, what, body)).status_code == CONFLICT:
+    while (answer := _request(settings, connector, method, what, body)).status_code == CONFLICT:
         if time.monotonic() > deadline:
             break
         time.sleep(POLL_SECONDS)
-    _checked(answer)
+    _checked(answer, connector)
 
 
 def _request(
-    settings: Settings, method: str, what: str, body: dict | None = None
+    settings: Settings, connector: Connector, method: str, what: str, body: dict | None = None
 ) -> httpx.Response:
-    path = f"connectors/{contracts.CONNECTOR}/{what}".rstrip("/")
+    path = f"connectors/{connector.name}/{what}".rstrip("/")
     return _ask_connect(settings, method, path, body)
 
 
@@ -328,10 +292,10 @@ def _ask_connect(
         raise ServiceError(f"Kafka Connect does not answer at {url}: {error}") from error
 
 
-def _checked(answer: httpx.Response) -> httpx.Response:
+def _checked(answer: httpx.Response, connector: Connector) -> httpx.Response:
     if not answer.is_success:
         raise ServiceError(
-            f"Kafka Connect refuses the connector {contracts.CONNECTOR} ({answer.status_code}): "
+            f"Kafka Connect refuses the connector {connector.name} ({answer.status_code}): "
             f"{answer.text[:TRACE_CHARACTERS_MAX]}"
         )
     return answer

@@ -5,32 +5,57 @@ Every check gives its own sentence with what to do; only `drop_slot` changes any
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import psycopg
 
-from lockstep.contracts import CAPTURED_TABLES, PUBLICATION, REPLICATION_SLOT, Role
 from lockstep.errors import ServiceError
+from lockstep.pipeline.catalog import TableName
 from lockstep.settings import Settings
+from lockstep.sources.preparation import (
+    add_tables_statement,
+    all_changes_statement,
+    full_identity_statement,
+    reading_statements,
+    replication_statement,
+)
 from lockstep.stack import postgres_files
+from lockstep.stack.connectors import Connector
 
 QUERY = """
 SELECT
     current_setting('wal_level') AS wal_level,
     current_setting('max_replication_slots')::int AS slots_max,
     (SELECT count(*) FROM pg_replication_slots) AS slots_used,
-    (SELECT rolreplication FROM pg_roles WHERE rolname = current_user) AS can_replicate,
+    (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS can_replicate,
     EXISTS (SELECT FROM pg_publication WHERE pubname = %(publication)s) AS has_publication,
+    EXISTS (
+        SELECT FROM pg_publication
+        WHERE pubname = %(publication)s
+            AND NOT (pubinsert AND pubupdate AND pubdelete AND pubtruncate)
+    ) AS is_partial,
     ARRAY(
-        SELECT tablename::text FROM pg_publication_tables
-        WHERE pubname = %(publication)s AND schemaname = 'public'
+        SELECT ARRAY[schemaname::text, tablename::text] FROM pg_publication_tables
+        WHERE pubname = %(publication)s
     ) AS published,
     ARRAY(
-        SELECT relname::text FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace
-            AND relname = ANY(%(tables)s) AND relreplident = 'f'
+        SELECT ARRAY[schemaname::text, tablename::text]
+        FROM pg_publication_tables
+        INNER JOIN pg_namespace ON nspname = schemaname
+        INNER JOIN pg_class ON relnamespace = pg_namespace.oid AND relname = tablename
+        WHERE pubname = %(publication)s
+            AND NOT (
+                has_schema_privilege(pg_namespace.oid, 'USAGE')
+                AND has_table_privilege(pg_class.oid, 'SELECT')
+            )
+    ) AS unreadable,
+    ARRAY(
+        SELECT ARRAY[nspname::text, relname::text]
+        FROM pg_class
+        INNER JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE relreplident = 'f'
     ) AS with_full_identity,
     slot.plugin AS slot_plugin,
     slot.wal_status AS slot_wal_status,
@@ -46,36 +71,43 @@ POLL_SECONDS = 0.2
 
 
 class DatabaseFacts(NamedTuple):
-    """One row of QUERY; the slot's columns are None when there is no slot."""
+    """One row of QUERY; the slot's columns are None when there is no slot.
+
+    is_partial: some kinds of changes are not published. unreadable: those published tables that the
+    role cannot read, with_full_identity: all such tables of the database; schema and name of each.
+    """
 
     wal_level: str
     slots_max: int
     slots_used: int
     can_replicate: bool
     has_publication: bool
-    published: list[str]
-    with_full_identity: list[str]
+    is_partial: bool
+    published: list[list[str]]
+    unreadable: list[list[str]]
+    with_full_identity: list[list[str]]
     slot_plugin: str | None
     slot_wal_status: str | None
     slot_active: bool
 
 
-def check(settings: Settings, *, first: bool) -> None:
+def check(settings: Settings, connector: Connector, *, first: bool) -> None:
     """Raise ServiceError naming everything that is in the way of the connector.
 
     `first`: the connector is not registered yet, so nobody may be reading its slot.
     """
-    found = [*problems(_ask(settings), first=first), *_disk_problems(settings)]
+    facts = _ask(connector)
+    found = [*problems(connector, facts, first=first), *_disk_problems(settings, connector)]
     if found:
         raise ServiceError("change data capture cannot start:\n- " + "\n- ".join(found))
 
 
-def slot_is_read(settings: Settings) -> bool:
+def slot_is_read(connector: Connector) -> bool:
     """Whether somebody reads the slot now; nobody does during a snapshot. Raises ServiceError."""
-    return _ask(settings).slot_active
+    return _ask(connector).slot_active
 
 
-def drop_slot(settings: Settings) -> None:
+def drop_slot(connector: Connector) -> None:
     """Drop the slot, once its reader has let go; without one there is nothing to do.
 
     Raises ServiceError when somebody goes on reading it.
@@ -83,61 +115,76 @@ def drop_slot(settings: Settings) -> None:
     deadline = time.monotonic() + RELEASE_SECONDS_MAX
     while True:
         try:
-            with _connected(settings) as connection:
-                connection.execute(DROP_SLOT, {"slot": REPLICATION_SLOT})
+            with _connected(connector) as connection:
+                connection.execute(DROP_SLOT, {"slot": connector.slot})
             return
         except psycopg.errors.ObjectInUse as error:
             if time.monotonic() > deadline:
                 raise ServiceError(
-                    f"somebody reads the slot {REPLICATION_SLOT}: stop that reader "
+                    f"somebody reads the slot {connector.slot}: stop that reader "
                     "(view pg_stat_replication)"
                 ) from error
             time.sleep(POLL_SECONDS)
 
 
-def _ask(settings: Settings) -> DatabaseFacts:
-    asked = {
-        "publication": PUBLICATION,
-        "tables": list(CAPTURED_TABLES),
-        "slot": REPLICATION_SLOT,
-    }
-    with _connected(settings) as connection:
+def _ask(connector: Connector) -> DatabaseFacts:
+    asked = {"publication": connector.publication, "slot": connector.slot}
+    with _connected(connector) as connection:
         return DatabaseFacts(*connection.execute(QUERY, asked).fetchone())
 
 
 @contextmanager
-def _connected(settings: Settings) -> Iterator[psycopg.Connection]:
+def _connected(connector: Connector) -> Iterator[psycopg.Connection]:
+    target = connector.database()
     try:
-        with psycopg.connect(**settings.connection(Role.CDC)) as connection:
+        with psycopg.connect(**target.parameters) as connection:
             yield connection
     except psycopg.errors.ObjectInUse:
         raise
     except psycopg.OperationalError as error:
-        raise ServiceError(f"{Role.CDC} cannot reach the database: {error}".strip()) from error
+        raise ServiceError(f"{target.role} cannot reach the database: {error}".strip()) from error
 
 
-def problems(facts: DatabaseFacts, *, first: bool) -> Iterator[str]:
+def problems(connector: Connector, facts: DatabaseFacts, *, first: bool) -> Iterator[str]:
     """What is wrong with the database, a sentence each."""
+    role = connector.database().role
     if facts.wal_level != "logical":
         yield f"wal_level is {facts.wal_level}: set it to logical and restart PostgreSQL"
     if not facts.can_replicate:
-        yield f"the role {Role.CDC} may not replicate: ALTER ROLE {Role.CDC} REPLICATION"
+        yield f"the role {role} may not replicate: {replication_statement(role)}"
+    yield from _publication_problems(connector, facts)
+    if unreadable := _names(facts.unreadable) & set(connector.tables):
+        yield (
+            f"the role {role} cannot read {_listed(unreadable)}: "
+            f"{' '.join(reading_statements(role, sorted(unreadable)))}"
+        )
+    if partial := connector.full_identity - _names(facts.with_full_identity):
+        statements = " ".join(map(full_identity_statement, sorted(partial)))
+        yield f"changes of {_listed(partial)} do not carry the whole old row: {statements}"
+    yield from _slot_problems(connector, facts, first)
+
+
+def _publication_problems(connector: Connector, facts: DatabaseFacts) -> Iterator[str]:
+    name = connector.publication
     if not facts.has_publication:
-        yield f"there is no publication {PUBLICATION}: run include/postgres/publication.sql"
-    elif unpublished := sorted(set(CAPTURED_TABLES) - set(facts.published)):
-        yield (
-            f"the publication {PUBLICATION} lacks {', '.join(unpublished)}: "
-            f"ALTER PUBLICATION {PUBLICATION} ADD TABLE {', '.join(unpublished)}"
-        )
-    if partial := sorted(set(CAPTURED_TABLES) - set(facts.with_full_identity)):
-        yield (
-            f"changes of {', '.join(partial)} do not carry the whole old row: "
-            "ALTER TABLE … REPLICA IDENTITY FULL for each (include/postgres/schema.sql)"
-        )
-    yield from _slot_problems(facts, first)
+        yield f"there is no publication {name}: {connector.remedies.publish}"
+        return
+    if lacking := set(connector.tables) - _names(facts.published):
+        statement = add_tables_statement(name, sorted(lacking))
+        yield f"the publication {name} lacks {_listed(lacking)}: {statement}"
+    if facts.is_partial:
+        yield f"the publication {name} leaves out changes: {all_changes_statement(name)}"
 
 
-def _slot_problems(facts: DatabaseFacts, first: bool) -> Iterator[str]:
+def _names(tables: list[list[str]]) -> set[TableName]:
+    return {TableName(*table) for table in tables}
+
+
+def _listed(tables: Iterable[TableName]) -> str:
+    return ", ".join(map(str, sorted(tables)))
+
+
+def _slot_problems(connector: Connector, facts: DatabaseFacts, first: bool) -> Iterator[str]:
     if facts.slot_plugin is None:
         if facts.slots_used >= facts.slots_max:
             yield (
@@ -147,27 +194,29 @@ def _slot_problems(facts: DatabaseFacts, first: bool) -> Iterator[str]:
         return
     if facts.slot_plugin != "pgoutput":
         yield (
-            f"the slot {REPLICATION_SLOT} decodes with {facts.slot_plugin}, not pgoutput: "
+            f"the slot {connector.slot} decodes with {facts.slot_plugin}, not pgoutput: "
             "somebody else's; drop or rename it"
         )
     if facts.slot_wal_status == "lost":
         yield (
-            f"the slot {REPLICATION_SLOT} has lost log that was not read yet (more than "
+            f"the slot {connector.slot} has lost log that was not read yet (more than "
             "LOCKSTEP_WAL_KEEP_BYTES behind): changes are missing for good; begin change "
-            "capture anew with `lockstep capture reset`"
+            f"capture anew with {connector.remedies.begin_anew}"
         )
     if first and facts.slot_active:
         yield (
-            f"somebody else is reading the slot {REPLICATION_SLOT}: stop that reader "
+            f"somebody else is reading the slot {connector.slot}: stop that reader "
             "(view pg_stat_replication)"
         )
 
 
-def _disk_problems(settings: Settings) -> Iterator[str]:
+def _disk_problems(settings: Settings, connector: Connector) -> Iterator[str]:
     """Log kept for a reader that is down must not fill the disk of the database."""
     folder = postgres_files.data_folder(settings)
-    if not folder.exists():  # not the embedded server
-        return
+    parameters = connector.database().parameters
+    address = (parameters["host"], parameters["port"])
+    if not folder.exists() or address != (settings.postgres_host, settings.postgres_port):
+        return  # not the embedded server
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < settings.wal_keep_bytes:
         yield (

@@ -19,7 +19,7 @@ from lockstep.pipeline import names
 from lockstep.pipeline.project import Source
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of
-from lockstep.sources.capture import facts_of, xid_of
+from lockstep.sources.capture import capture_facts_at, xid_at
 from lockstep.sources.change_topic import topic_id
 from lockstep.sources.delta import open_table
 from lockstep.sources.source_database import capturer_of
@@ -52,7 +52,7 @@ class SourceCapture:
         come of it, OtherCaptureError for a table with rows of another capture, and
         PostgresUnavailableError or StreamError when a service does not answer.
         """
-        facts = facts_of(self._target, self._slot)
+        facts = capture_facts_at(self._target, self._slot)
         check_slot(facts, self._slot)
         self._topic_id = self._wait_for_topic()
         require_complete_topic(self._settings, self._topic)
@@ -68,7 +68,7 @@ class SourceCapture:
         Raises CaptureLostError when slot or topic is gone or another one.
         """
         try:
-            facts, found = facts_of(self._target, self._slot), self._topic_now()
+            facts, found = capture_facts_at(self._target, self._slot), self._topic_now()
         except (PostgresUnavailableError, StreamError):
             return
         check_slot(facts, self._slot)
@@ -80,7 +80,7 @@ class SourceCapture:
 
     def current_xid(self) -> int:
         """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
-        return xid_of(self._target)
+        return xid_at(self._target)
 
     def _topic_now(self) -> str | None:
         return topic_id(self._settings, self._topic)

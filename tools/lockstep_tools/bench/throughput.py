@@ -19,6 +19,7 @@ from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
 from lockstep.stack import connector
+from lockstep.stack.connectors import pizzeria
 from lockstep.supervise import launcher
 from numpy.typing import NDArray
 from pizzeria.shop.backdate import place_orders_at
@@ -79,13 +80,13 @@ def measure(
     takes far too long.
     """
     first = change_topic.end_offset(settings)
-    connector.pause(settings)
+    connector.pause(settings, pizzeria(settings))
     told(f"loading {orders:,} orders, the connector paused")
     began = time.monotonic()
     _load(settings, orders)
     load_seconds = time.monotonic() - began
     told("Debezium alone")
-    connector.resume(settings)
+    connector.resume(settings, pizzeria(settings))
     debezium = _written(settings, first)
     drained = []
     for mode in modes:

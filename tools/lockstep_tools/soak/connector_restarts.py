@@ -21,6 +21,7 @@ from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack import connector, control, process
 from lockstep.stack.connect import Connect
+from lockstep.stack.connectors import pizzeria
 from lockstep.stack.postgres import Postgres
 
 from lockstep_tools.soak.captured import check_captured, read_captured
@@ -164,7 +165,7 @@ _RESTARTS = {
 def _wait_until_it_reads(settings: Settings) -> None:
     """Until the connector is at work on its slot again; what failed for good is restarted."""
     deadline = time.monotonic() + BACK_SECONDS_MAX
-    while (trouble := connector.trouble(settings)) is not None:
+    while (trouble := connector.trouble(settings, pizzeria(settings))) is not None:
         if time.monotonic() > deadline:
             raise ServiceError(f"not back after {BACK_SECONDS_MAX:.0f} s: {trouble}")
         if "FAILED" in trouble:

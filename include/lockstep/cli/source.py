@@ -1,0 +1,142 @@
+"""`lockstep source`: the databases whose tables pipelines read. Only the talking is here.
+
+Looking at a database is lockstep.sources', its connector lockstep.stack's.
+"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from lockstep.pipeline.project import Project, Source
+    from lockstep.sources.source_add import AddedSource
+
+app = typer.Typer(no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What the source is called.")]
+
+
+@app.command()
+def add(
+    name: Name,
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="[postgres://[USER@]HOST[:PORT]/DATABASE]",
+            help="Its database, without a password; not needed for a source that is there.",
+        ),
+    ] = "",
+    schema: Annotated[list[str] | None, typer.Option(help="Of its tables; may be given again.")] = (
+        None
+    ),
+    read_role: Annotated[str, typer.Option(help="The role that reads. Default: USER.")] = "",
+    capture_role: Annotated[str, typer.Option(help="The role that follows the log.")] = "",
+    tables: Annotated[
+        list[str] | None,
+        typer.Option(help="schema.table to capture; may be given again. Default: all with a key."),
+    ] = None,
+) -> None:
+    """Look at a database as its read role, and write source.toml and catalog.lock.
+
+    Prints the SQL that an administrator of the database is to run, on standard output, and on
+    standard error what was found. The read role needs no rights yet but to connect; its password is
+    LOCKSTEP_SOURCE_NAME_READ_PASSWORD in the environment. Changes nothing in the database. Run
+    again, it writes catalog.lock again and says what has changed.
+    """
+    from lockstep.sources.source_add import Request, add_source
+
+    request = Request(
+        name, url, tuple(schema or ()), read_role, capture_role, _table_names(tables or [])
+    )
+    _show(name, add_source(Settings.load(), request))
+
+
+@app.command()
+def capture(
+    name: Name,
+    anew: Annotated[
+        bool,
+        typer.Option(
+            "--anew",
+            help="Delete its connector, slot and topic first, for one that has a gap. Stop its "
+            "streams before; what the topic has of earlier times is lost.",
+        ),
+    ] = False,
+) -> None:
+    """Register a source's connector in Kafka Connect, and wait until it runs.
+
+    One that runs is left alone, and what failed in it is started again. The password of the capture
+    role is LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD in the environment.
+    """
+    from lockstep.stack.source_capture import capture_source
+
+    settings = Settings.load()
+    project, source = _source(settings, name)
+    found = capture_source(settings, project, source, anew=anew)
+    connector = found.connector
+    for table in found.late:
+        typer.echo(
+            f"warning: table {table} is not captured: it was published after the connector's "
+            f"snapshot. {connector.remedies.begin_anew} captures it, with a new snapshot",
+            err=True,
+        )
+    typer.echo(
+        f"{connector.name} captures {', '.join(map(str, connector.tables))} into "
+        f"{connector.change_topic}"
+    )
+
+
+def _source(settings: Settings, name: str) -> "tuple[Project, Source]":
+    from lockstep.pipeline.errors import ManifestError, PipelineError, meant
+    from lockstep.pipeline.project import read_project
+
+    project = read_project(settings.project)
+    if name in project.source_problems:
+        raise ManifestError(project.source_problems[name])
+    if name not in project.sources:
+        known = meant(name, [*project.sources, *project.source_problems])
+        raise PipelineError(f"there is no source {name}: {known}; `lockstep source add` makes one")
+    return project, project.sources[name]
+
+
+def _table_names(texts: list[str]) -> tuple:
+    from lockstep.pipeline.fields import parse_table
+
+    try:
+        return tuple(parse_table(text) for text in texts)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--tables") from None
+
+
+def _show(name: str, added: "AddedSource") -> None:
+    """The SQL on standard output, all else on standard error."""
+    for line in _found(name, added):
+        typer.echo(line, err=True)
+    if added.statements:
+        typer.echo("An administrator of the database is to run:", err=True)
+    for statement in added.statements:
+        typer.echo(statement)
+    for warning in added.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    if added.is_to_be_read_again:
+        typer.echo(
+            f"After REPLICA IDENTITY has changed, run `lockstep source add {name}` again: the "
+            "catalog has it",
+            err=True,
+        )
+
+
+def _found(name: str, added: "AddedSource") -> list[str]:
+    tables = added.catalog.tables
+    columns = sum(len(table.columns) for table in tables)
+    lines = [f"source {name}: {len(tables)} tables, {columns} columns"]
+    lines += [
+        f"  {table.name}: {len(table.columns)} columns, "
+        f"{'captured' if table.name in added.tables else 'not captured'}"
+        for table in tables
+    ]
+    lines += [f"no pipeline can read: {error}" for error in added.refused]
+    if added.changes is not None:
+        lines += added.changes or ["nothing has changed in its tables"]
+    return lines

@@ -1,0 +1,47 @@
+"""What has changed between two catalogs of a source, in lines for people."""
+
+from collections.abc import Iterator
+
+from lockstep.pipeline.catalog import Catalog, Table
+
+
+def catalog_changes(before: Catalog, after: Catalog) -> list[str]:
+    """A line for each table and column added, removed or of another type, key or identity."""
+    old, new = ({table.name: table for table in one.tables} for one in (before, after))
+    lines = [f"table {name} is gone" for name in old if name not in new]
+    for name, table in new.items():
+        if name in old:
+            lines += _table_changes(old[name], table)
+        else:
+            lines.append(f"table {name} is new")
+    return [*lines, *_type_changes(before, after)]
+
+
+def _table_changes(before: Table, after: Table) -> Iterator[str]:
+    old, new = ({column.name: column for column in one.columns} for one in (before, after))
+    for name, column in old.items():
+        if name not in new:
+            yield f"column {after.name}.{name} is gone ({column.type})"
+    for name, column in new.items():
+        if name not in old:
+            yield f"column {after.name}.{name} is new ({column.type})"
+        elif old[name].type != column.type:
+            yield f"column {after.name}.{name} is {column.type} (was {old[name].type})"
+        elif old[name].is_nullable != column.is_nullable:
+            now = "may be null now" if column.is_nullable else "is NOT NULL now"
+            yield f"column {after.name}.{name} {now}"
+    if before.key != after.key:
+        now, then = (", ".join(key) or "none" for key in (after.key, before.key))
+        yield f"table {after.name} has the primary key {now} (was {then})"
+    if before.replica_identity != after.replica_identity:
+        yield f"table {after.name} has REPLICA IDENTITY {after.replica_identity.upper()}"
+
+
+def _type_changes(before: Catalog, after: Catalog) -> Iterator[str]:
+    """Of enums and domains that both have; a column names others when it is new or retyped."""
+    for name, labels in after.enums.items():
+        if before.enums.get(name, labels) != labels:
+            yield f"enum {name} has the labels {', '.join(labels)}"
+    for name, base in after.domains.items():
+        if before.domains.get(name, base) != base:
+            yield f"domain {name} is over {base} (was {before.domains[name]})"

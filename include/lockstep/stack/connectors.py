@@ -1,0 +1,175 @@
+"""Which Debezium connectors there are: the pizzeria's, and one of each source. Asks nothing.
+
+A configuration is a template in JSON. In its values `${lockstep:NAME}` stands for what differs
+between connectors or places; NAME is one of `_placeholders`. The pizzeria's template is
+include/connectors/pizzeria.json, that of sources source_connector.json next to this file.
+
+JSON has no comments, so the reasons are here:
+- connector.class: ours (stack/java), Debezium's but for the place from which it goes
+  on after a restart: the end of a whole transaction. Debezium's own places cost changes.
+- offset.mismatch.strategy trust_slot: the slot decides where the server begins, as it does anyway;
+  against lost changes no strategy helped.
+- heartbeat.action.query: the log of other databases is in the same stream and is kept until the
+  slot moves, which takes a transaction in our database; it also moves the clock of the streams in
+  quiet hours. Transactional, for other messages are outside of the commit order.
+- slot.failover true marks the slot that the snapshot belongs to. A connector that finds no slot
+  creates another one and goes on without a word; `connector.withhold_mark` sees to it that such a
+  one has no mark, by which the streams know it.
+- retriable.restart.connector.wait.ms: after a restart of PostgreSQL the task comes back by itself.
+- transforms.route: everything but the connector's own heartbeat goes into one topic, in order.
+- lsn.flush.mode stays `connector`: the driver's own flushing could confirm what was not yet read.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from lockstep import contracts
+from lockstep.contracts import Role
+from lockstep.errors import ConfigurationError
+from lockstep.pipeline import names
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.project import Source
+from lockstep.pipeline.types import unclear_arrays
+from lockstep.project import read_project_file
+from lockstep.settings import Settings
+from lockstep.sources.postgres import RoleConnection, role_connection
+from lockstep.sources.preparation import publication_statement
+from lockstep.sources.source_database import capturer_of
+from lockstep.stack.connector_secrets import CDC_PASSWORD_KEY, password_reference, source_key
+
+TEMPLATE = Path("include", "connectors", f"{contracts.CONNECTOR}.json")
+"""The pizzeria's, below the project's folder."""
+SOURCE_TEMPLATE = Path(__file__).with_name("source_connector.json")
+PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """What to do, as messages end: when the publication is missing, the connector is not
+    registered, or capture has a gap."""
+
+    publish: str
+    register: str
+    begin_anew: str
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A connector, and what it reads and writes.
+
+    name: in Connect. tables: those that are captured. full_identity: those of them whose changes
+    must carry the whole old row. database: the role that it signs in as; called only where the
+    database is asked. configuration: all of it, without passwords. Both raise ConfigurationError.
+    """
+
+    name: str
+    change_topic: str
+    slot: str
+    publication: str
+    tables: tuple[TableName, ...]
+    full_identity: frozenset[TableName]
+    remedies: Remedies
+    database: Callable[[], RoleConnection]
+    configuration: Callable[[], dict[str, str]]
+
+
+def pizzeria(settings: Settings) -> Connector:
+    """The pizzeria's, as contracts.py has its names."""
+    tables = tuple(TableName("public", table) for table in contracts.CAPTURED_TABLES)
+    placeholders = {
+        "postgres_host": settings.postgres_host,
+        "postgres_port": str(settings.postgres_port),
+        "cdc_password": password_reference(settings, CDC_PASSWORD_KEY),
+        "cdc_role": str(Role.CDC),
+        "database": contracts.DATABASE,
+        "tables": tables_pattern(tables),
+        "publication": contracts.PUBLICATION,
+        "slot": contracts.REPLICATION_SLOT,
+        "topic_prefix": contracts.TOPIC_PREFIX,
+        "change_topic": contracts.CHANGE_TOPIC,
+        "heartbeat_prefix": contracts.HEARTBEAT_MESSAGE_PREFIX,
+    }
+    return Connector(
+        name=contracts.CONNECTOR,
+        change_topic=contracts.CHANGE_TOPIC,
+        slot=contracts.REPLICATION_SLOT,
+        publication=contracts.PUBLICATION,
+        tables=tables,
+        full_identity=frozenset(tables),
+        remedies=Remedies(
+            publish="run include/postgres/publication.sql",
+            register="`lockstep up`",
+            begin_anew="`lockstep capture reset`",
+        ),
+        database=partial(role_connection, settings, Role.CDC),
+        configuration=lambda: filled(TEMPLATE, read_project_file(TEMPLATE), placeholders),
+    )
+
+
+def of_source(settings: Settings, source: Source, tables: Iterable[TableName]) -> Connector:
+    """A source's, which captures these tables of its catalog."""
+    name, manifest = source.name, source.manifest
+    captured = tuple(sorted(tables))
+    capture = f"`lockstep source capture {name}"
+    slot, publication = names.slot(manifest.database, name), names.publication(name)
+    placeholders = {
+        "postgres_host": manifest.host,
+        "postgres_port": str(manifest.port),
+        "cdc_password": password_reference(settings, source_key(name)),
+        "cdc_role": manifest.roles.capture,
+        "database": manifest.database,
+        "tables": tables_pattern(captured),
+        "publication": publication,
+        "slot": slot,
+        "topic_prefix": names.connector(name),
+        "change_topic": names.change_topic(name),
+        "heartbeat_prefix": names.heartbeat_prefix(name),
+    }
+    text = SOURCE_TEMPLATE.read_text(encoding="utf-8")
+    stopping = {
+        table
+        for table in captured
+        if not all(column.is_nullable for column in unclear_arrays(table, source.catalog))
+    }
+    return Connector(
+        name=names.connector(name),
+        change_topic=names.change_topic(name),
+        slot=slot,
+        publication=publication,
+        tables=captured,
+        full_identity=frozenset(stopping),
+        remedies=Remedies(
+            publish=f"run {publication_statement(publication, captured)}",
+            register=f"{capture}`",
+            begin_anew=f"{capture} --anew`",
+        ),
+        database=partial(capturer_of, settings, source),
+        configuration=lambda: filled(SOURCE_TEMPLATE, text, placeholders),
+    )
+
+
+def tables_pattern(tables: Iterable[TableName]) -> str:
+    """Debezium's table.include.list: a regular expression for each table."""
+    return ",".join(table_pattern(table) for table in tables)
+
+
+def table_pattern(table: TableName) -> str:
+    """One that no other table's name matches, but for its case."""
+    return re.sub(r"([^\w])", r"\\\1", str(table))
+
+
+def filled(file: Path, text: str, known: dict[str, str]) -> dict[str, str]:
+    """A template's configuration; raises ConfigurationError for a placeholder not in `known`."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            raise ConfigurationError(
+                f"{file} uses ${{lockstep:{match[1]}}}; there are: {', '.join(known)}"
+            )
+        return known[match[1]]
+
+    return {name: PLACEHOLDER.sub(value, text) for name, text in json.loads(text).items()}

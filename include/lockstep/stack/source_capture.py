@@ -1,0 +1,97 @@
+"""Captures a source: its connector, with the tables of its publication, and who may read its topic.
+
+What a connector is kept running with is connector.py's; nothing in the source's database is changed
+but the slot, which the connector makes.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lockstep.errors import ServiceError
+from lockstep.pipeline import names
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.plan import plan_of
+from lockstep.pipeline.project import Project, Source
+from lockstep.settings import Settings
+from lockstep.sources.database_state import read_publication
+from lockstep.sources.postgres import connect_to
+from lockstep.sources.source_database import capturer_of
+from lockstep.stack import connector, preflight
+from lockstep.stack.capture_reset import remove_capture
+from lockstep.stack.connector_secrets import keep_passwords, source_key
+from lockstep.stack.connectors import Connector, of_source, table_pattern
+from lockstep.stack.kafka import grant_reading
+
+
+@dataclass(frozen=True)
+class SourceCapture:
+    """late: tables that came into the publication after the snapshot, and are not captured."""
+
+    connector: Connector
+    late: tuple[TableName, ...]
+
+
+def capture_source(
+    settings: Settings, project: Project, source: Source, *, anew: bool = False
+) -> SourceCapture:
+    """Register the source's connector, or restart what failed in it, and wait until it runs.
+
+    anew: delete the connector, slot and topic of before; the caller sees to it that no stream runs.
+    Guarantees: a running connector with this configuration is left alone; the change topic exists
+    when this returns, and the streams' reader may read it. Raises ServiceError when the database is
+    not ready or the connector does not run in time, ConfigurationError without a password, and
+    PostgresUnavailableError.
+    """
+    password = settings.source_password(source.name, "capture")
+    keep_passwords(settings, {source_key(source.name): password})
+    if anew:
+        remove_capture(settings, of_source(settings, source, ()))
+    capture = source_capture(settings, project, source)
+    preflight.check(settings, capture.connector, first=False)
+    grant_reading(settings, capture.connector.change_topic)
+    connector.ensure_running(settings, capture.connector)
+    return capture
+
+
+def source_capture(settings: Settings, project: Project, source: Source) -> SourceCapture:
+    """What the source's connector captures: the published tables that are in the catalog.
+
+    Where some that pipelines read are not published, they are there as well, for the preflight to
+    name. Of a connector that is registered no table is added: a later one has rows that are not in
+    the topic. Raises ServiceError when a pipeline reads such a table.
+    """
+    name = names.publication(source.name)
+    with connect_to(capturer_of(settings, source), application_name="lockstep source") as database:
+        publication = read_publication(database, name)
+    known = {table.name for table in source.catalog.tables}
+    published = known & publication.tables if publication else set()
+    read = _tables_of_pipelines(project, source)
+    late = _late(settings, source, published | read)
+    if needed := sorted(late & read):
+        raise ServiceError(
+            f"pipelines read {', '.join(map(str, needed))}, and the connector of source "
+            f"{source.name} began without: rows of before are not in its topic. Stop the source's "
+            f"streams, and begin anew with `lockstep source capture {source.name} --anew`"
+        )
+    keyed = {table.name for table in source.catalog.tables if table.key}
+    captured = (published | read) - late or keyed
+    return SourceCapture(of_source(settings, source, captured), tuple(sorted(late)))
+
+
+def _tables_of_pipelines(project: Project, source: Source) -> set[TableName]:
+    """A pipeline that cannot be used reads none: `lockstep pipeline check` names its problems."""
+    read: set[TableName] = set()
+    for pipeline in project.pipelines.values():
+        if pipeline.source.name == source.name:
+            with suppress(PipelineError):
+                read.update(plan_of(pipeline).tables)
+    return read
+
+
+def _late(settings: Settings, source: Source, tables: set[TableName]) -> set[TableName]:
+    """Those of the tables that the registered connector does not capture."""
+    registered = connector.captured_patterns(settings, of_source(settings, source, ()))
+    if registered is None:
+        return set()
+    return {table for table in tables if table_pattern(table) not in registered}
