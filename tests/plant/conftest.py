@@ -70,24 +70,32 @@ def plant(
         update={"project": tmp_path / "project", "lakehouse": str(tmp_path / "lakehouse")}
     )
     made = PlantProject(names, tmp_path / "project", settings)
-    with psycopg.connect(**settings.connection(Role.ADMIN, "postgres"), autocommit=True) as admin:
+    with _admin(settings) as admin:
         admin.execute(f"CREATE DATABASE {names.database}")
         admin.execute(f"CREATE ROLE {names.reader} LOGIN PASSWORD '{PASSWORD}'")
         admin.execute(f"CREATE ROLE {names.capture} LOGIN REPLICATION PASSWORD '{PASSWORD}'")
-        try:
-            yield _filled(made)
-        finally:
-            admin.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
-                [names.database],
-            )
-            admin.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
-                "WHERE database = %s",
-                [names.database],
-            )
-            admin.execute(f"DROP DATABASE {names.database} WITH (FORCE)")
-            admin.execute(f"DROP ROLE {names.reader}, {names.capture}")
+    try:
+        yield _filled(made)
+    finally:
+        with _admin(settings) as admin:  # another connection: tests kill PostgreSQL
+            _remove(admin, names)
+
+
+def _admin(settings: Settings) -> psycopg.Connection:
+    return psycopg.connect(**settings.connection(Role.ADMIN, "postgres"), autocommit=True)
+
+
+def _remove(admin: psycopg.Connection, names: Plant) -> None:
+    admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+        [names.database],
+    )
+    admin.execute(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s",
+        [names.database],
+    )
+    admin.execute(f"DROP DATABASE {names.database} WITH (FORCE)")
+    admin.execute(f"DROP ROLE {names.reader}, {names.capture}")
 
 
 def _filled(made: PlantProject) -> PlantProject:

@@ -6,10 +6,12 @@ changes are of is looked at again every few seconds: a slot or topic that is gon
 ends the stream with an error that names it.
 """
 
+import shutil
 import signal
 import threading
 import time
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.errors import StreamBusyError
@@ -126,7 +128,7 @@ class PipelineDriver:
             xid_near=self._capture.current_xid(),
             given_up=self._decoded_for(sink),
         )
-        runner.start(spark, mode_folder(self._settings, name) / "checkpoint")
+        runner.start(spark, checkpoint_location(self._settings, name, self._capture.capture_id))
         self._runners[name] = runner
 
     def _decoded_for(self, sink: Sink) -> GivenUp:
@@ -168,3 +170,15 @@ class PipelineDriver:
         self._beat(state, failure)
         for held in self._leases.values():
             held.release()
+
+
+def checkpoint_location(settings: Settings, name: str, capture_id: int) -> Path:
+    """The folder of Spark's bookkeeping of a query over one capture; those of others are removed.
+
+    Offsets of another capture's topic mean nothing in this one.
+    """
+    location = mode_folder(settings, name) / f"checkpoint-{capture_id}"
+    for other in location.parent.glob("checkpoint-*"):
+        if other != location:
+            shutil.rmtree(other)
+    return location
