@@ -59,7 +59,9 @@ class Streams:
         return self.settings.table_uri(self.plan.change_log(Mode.TEMPORAL))
 
     def start_history(self) -> None:
-        sink = SourceHistorySink(history_log(self.history_uri, 1, 7), self.plan.tables)
+        sink = SourceHistorySink(
+            history_log(self.history_uri, self.plan.tables, 1, 7), self.plan.tables
+        )
         decoder = rows_decoder(self.plan.change_topic, self.plan.tables, keeps_texts=True)
         self.history = self._runner("history", sink, GivenUp(tuple, decoder))
 

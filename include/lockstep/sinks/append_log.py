@@ -159,8 +159,9 @@ class AppendLog:
         partition: str,
         versions_kept_hours: int,
         capture_id: int | None = None,
+        description: str | None = None,
     ) -> None:
-        """Open the table, or make an empty one with these columns.
+        """Open the table, or make an empty one with these columns and this description.
 
         capture_id: which capture its rows are of; None leaves what the table says of that.
         A table that lacks only the last columns, as an earlier version made it, gets them now; its
@@ -171,6 +172,7 @@ class AppendLog:
         self.schema = schema
         self._partition = partition
         self._kept_hours = versions_kept_hours
+        self._description = description
         with told(uri):
             self._table = self._opened()
             self._add_new_columns()
@@ -254,6 +256,7 @@ class AppendLog:
             self.uri,
             self.schema,
             partition_by=[self._partition],
+            description=self._description,
             configuration={
                 "delta.appendOnly": "true",
                 "delta.logRetentionDuration": kept,

@@ -4,7 +4,7 @@ The rows come from memory or the source's history; Spark runs the author's query
 for many commits at once (pipeline/query/at.py). Only the change log is written here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,8 @@ from lockstep.streams.large_rows import large_versions
 from lockstep.streams.needed_versions import NeededVersions
 from lockstep.streams.sink import Sink
 from lockstep.streams.spool import spooled
-from lockstep.streams.table_rows import RowVersion, fold_rows, text_of
-from lockstep.streams.versions import Version
+from lockstep.streams.table_rows import Key, RowVersion, fold_rows, text_of
+from lockstep.streams.versions import Version, relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,29 +70,19 @@ class Evaluation:
         self._bound_before: dict[str, tuple[pa.Table, DataFrame]] = {}
         fact = plan.fact
         self._points_schema = table_schema({name: fact.types[name] for name in fact.key})
+        # A JVM's first join takes seconds: not the first fact's.
+        self._run({name: relation(table, ()) for name, table in plan.tables.items()}, ())
 
-    def rows(
-        self, relations: dict[TableName, pa.Table], facts: Sequence[Version]
-    ) -> dict[tuple, dict]:
-        """Each fact's row of the result, by its key and commit LSN.
+    def rows(self, relations: Mapping[TableName, pa.Table], facts: Sequence[Version]) -> pa.Table:
+        """The author's columns, a row for each fact, in the order of the facts.
 
-        Raises StreamError when a fact has no row or more than one: the query is not what a version
-        of the result can be made of.
+        relations: of each table that the query reads, as NeededVersions.relations gives them.
+        Raises StreamError when the query gives no row for a fact, or more than one.
         """
-        is_worth_compiling = len(facts) > INTERPRETED_FACTS_MAX
-        self._spark.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
-        factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
-        self._spark.conf.set("spark.sql.codegen.factoryMode", factory)
-        for name, table in relations.items():
-            bind(self._bound(str(name), table), name)
-        self._bound(AT, self._points(facts)).createOrReplaceTempView(AT)
-        found = run(self._spark, self._rewritten).toArrow()
-        return self._by_fact(found, facts)
-
-    def _by_fact(self, found: pa.Table, facts: Sequence[Version]) -> pa.Table:
+        found = self._run(relations, facts)
         keys = [found[name].to_pylist() for name in self._plan.key]
         points = zip(zip(*keys, strict=True), found[AT_LSN].to_pylist(), strict=True)
-        places: dict[tuple, int] = {}
+        places: dict[tuple[Key, int], int] = {}
         for place, point in enumerate(points):
             if places.setdefault(point, place) != place:
                 raise self._not_one(point, "more rows than one")
@@ -102,7 +92,17 @@ class Evaluation:
         taken = pa.array([places[point] for point in wanted], pa.int64())
         return found.drop_columns(AT_LSN).take(taken)
 
-    def _not_one(self, point: tuple, what: str) -> StreamError:
+    def _run(self, relations: Mapping[TableName, pa.Table], facts: Sequence[Version]) -> pa.Table:
+        is_worth_compiling = len(facts) > INTERPRETED_FACTS_MAX
+        self._spark.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
+        factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
+        self._spark.conf.set("spark.sql.codegen.factoryMode", factory)
+        for name, table in relations.items():
+            bind(self._bound(str(name), table), name)
+        self._bound(AT, self._points(facts)).createOrReplaceTempView(AT)
+        return run(self._spark, self._rewritten).toArrow()
+
+    def _not_one(self, point: tuple[Key, int], what: str) -> StreamError:
         key, commit_lsn = point
         text = self._plan.fact.key_text(key)
         return StreamError(
@@ -139,7 +139,8 @@ class TemporalSink(Sink):
     ) -> None:
         self._log, self._plan, self._needed, self._query = log, plan, needed, query
         self._fact = text_of(plan.query.fact)
-        self.wanted = frozenset(map(text_of, plan.tables))
+        self._looked_up = frozenset(text_of(step.table) for step in plan.steps)
+        self.wanted = self._looked_up | {self._fact}
 
     @property
     def reached(self) -> Reached:
@@ -166,54 +167,53 @@ class TemporalSink(Sink):
         return rows
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
-        """One commit. The other tables' rows are taken in first, then each slice of the fact's.
+        """One commit. First the rows that look-ups lead to are taken in, then the fact's evaluated.
 
-        The rows go through a file: while delta-rs takes a commit it can answer nothing else.
+        The result go through a file: while delta-rs takes a commit it can answer nothing else.
         """
         commit_lsn = large.transaction.commit_lsn
-        others = large_versions(large, self.wanted - {self._fact}, self._needed.living)
+        looked_up = large_versions(large, self._looked_up, self._needed.living)
         facts = large_versions(large, {self._fact}, self._needed.living)
-        for versions in others:
+        for versions in looked_up:
             self._needed.take(map(self._needed.complete, versions), commit_lsn)
-        with spooled(self._log.schema, self._large_rows(facts, commit_lsn, seen_us)) as rows:
+        with spooled(self._log.schema, self._large_rows(facts, seen_us)) as rows:
             reach(Point.BEFORE_CHANGE_LOG)
             self._log.append_stream(iter(rows.batches()), commit_lsn, resume_offset)
             reach(Point.AFTER_CHANGE_LOG)
         self._needed.settle(commit_lsn)
         return rows.count
 
-    def _large_rows(
-        self, slices: Iterable[list[RowVersion]], commit_lsn: int, seen_us: int
-    ) -> Iterator[pa.Table]:
+    def _large_rows(self, slices: Iterable[list[RowVersion]], seen_us: int) -> Iterator[pa.Table]:
         for versions in slices:
             facts = [self._needed.complete(version) for version in versions]
-            self._needed.take(facts, commit_lsn)
             yield self._stamped(self._rows(facts, seen_us))
 
     def maintain(self) -> bool:
         return self._log.maintain()
 
     def _rows(self, changes: Sequence[RowVersion], seen_us: int) -> pa.Table:
-        """The changes with their rows of the result, in the order of their facts' changes."""
+        """The changes with their rows of the result; of a delete the key alone."""
+        columns = {**self._outputs(changes), **_change_columns(changes, seen_us)}
+        return pa.table(columns, schema=self._log.schema)
+
+    def _outputs(self, changes: Sequence[RowVersion]) -> dict[str, pa.Array]:
+        """The author's columns of each change."""
         alive = [one for one in changes if one.row.values is not None]
-        by_row = sorted(
-            alive, key=lambda one: (self._plan.fact.key_text(one.row.key), one.commit_lsn)
-        )
-        facts = [Version(one.row.key, one.commit_lsn, one.row.values) for one in by_row]
-        result = self._query.rows(self._needed.relations(facts), facts) if facts else None
-        places = {(one.key, one.commit_lsn): place for place, one in enumerate(facts)}
+        alive.sort(key=lambda one: (self._plan.fact.key_text(one.row.key), one.commit_lsn))
+        facts = [Version(one.row.key, one.commit_lsn, one.row.values) for one in alive]
+        result = self._log.schema.empty_table()
+        if facts:
+            result = self._query.rows(self._needed.relations(facts), facts)
+        places = {(fact.key, fact.commit_lsn): place for place, fact in enumerate(facts)}
         taken = pa.array([places.get((one.row.key, one.commit_lsn)) for one in changes], pa.int64())
         columns = {}
         for name in self._plan.outputs:
             type_ = self._log.schema.field(name).type
-            if name in self._plan.key:
-                place = self._plan.key.index(name)
-                columns[name] = pa.array([one.row.key[place] for one in changes], type_)
-            elif result is None:
-                columns[name] = pa.nulls(len(changes), type_)
-            else:
-                columns[name] = result[name].combine_chunks().take(taken).cast(type_)
-        return pa.table({**columns, **_change_columns(changes, seen_us)}, schema=self._log.schema)
+            columns[name] = result[name].combine_chunks().take(taken).cast(type_)
+        for place, name in enumerate(self._plan.key):
+            type_ = self._log.schema.field(name).type
+            columns[name] = pa.array([one.row.key[place] for one in changes], type_)
+        return columns
 
     def _stamped(self, rows: pa.Table) -> pa.Table:
         """With the moment at which they are handed to Delta."""

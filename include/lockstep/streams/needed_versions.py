@@ -57,8 +57,8 @@ class NeededVersions:
                 del self._kept[one.table]
 
     def settle(self, frontier: int) -> None:
-        """Nothing at or before this commit is evaluated any more."""
-        self._settled = frontier
+        """All up to this commit is evaluated and written."""
+        self._settled = self._taken = frontier
 
     def complete(self, version: RowVersion) -> RowVersion:
         """With the large values that were not sent, from memory or, once it is there, the history.
@@ -97,7 +97,7 @@ class NeededVersions:
         found[fact] = relation(self._plan.fact, facts)
         for step in self._plan.steps:
             table = self._plan.tables[step.table]
-            values = values_of(found[step.from_table], step.from_column, step.is_element)
+            values = values_of(found[step.from_table], step.from_column, is_element=step.is_element)
             kept = self._kept.get(text_of(step.table))
             if kept is not None:
                 keys.setdefault(step.table, set()).update(kept.keys_by(step.column, values))

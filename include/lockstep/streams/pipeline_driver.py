@@ -108,13 +108,15 @@ class PipelineDriver:
     def _start_history(self, spark: "SparkSession") -> None:
         if self._history in self._leases:
             kept_hours = self._settings.stream_versions_kept_hours
-            log = history_log(self._history_uri, kept_hours, self._capture.capture_id)
+            uri, capture_id = self._history_uri, self._capture.capture_id
+            log = history_log(uri, self._captured, kept_hours, capture_id)
             self._start(spark, self._history, SourceHistorySink(log, self._captured))
 
     def _temporal_sink(self, spark: "SparkSession") -> TemporalSink:
         schema = change_log_schema(spark, self._plan)
         log = change_log(self._settings, self._log_uri, schema, self._capture.capture_id)
         history = StoredHistory(self._history_uri)
+        history.require_columns(self._plan.tables.values())
         needed = NeededVersions(self._plan, history, log.reached.frontier)
         sink = TemporalSink(log, self._plan, needed, Evaluation(spark, self._plan))
         catch_up(self._settings, needed, sink.wanted, self._decoded_for(sink))

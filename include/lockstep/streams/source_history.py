@@ -4,6 +4,7 @@ Every pipeline's stream decodes the topic itself; the history is what it starts 
 for rows that it does not keep, and what a comparison proves a drift by.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -25,9 +26,19 @@ from lockstep.streams.versions import FOREVER
 SCHEMA = arrow_schema(HISTORY_COLUMNS)
 
 
-def history_log(uri: str, versions_kept_hours: int, capture_id: int) -> AppendLog:
-    """The history's table, for its one writer; made if there is none. Raises LakehouseError."""
-    return AppendLog(uri, SCHEMA, HISTORY_PARTITION, versions_kept_hours, capture_id)
+def history_log(
+    uri: str, tables: Mapping[TableName, PlannedTable], versions_kept_hours: int, capture_id: int
+) -> AppendLog:
+    """The history's table, for its one writer; made if there is none.
+
+    Its description has the columns that it keeps of each table, as JSON. Raises LakehouseError, and
+    PipelineError when it does not keep what these tables' pipelines read.
+    """
+    kept = {str(name): list(table.columns) for name, table in tables.items()}
+    description = json.dumps(kept, sort_keys=True)
+    log = AppendLog(uri, SCHEMA, HISTORY_PARTITION, versions_kept_hours, capture_id, description)
+    StoredHistory(uri).require_columns(tables.values())
+    return log
 
 
 class SourceHistorySink(Sink):

@@ -3,6 +3,7 @@
 Never writes. Which columns a row has comes from the plan of who reads.
 """
 
+import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,6 +17,7 @@ from deltalake import DeltaTable
 from msgspec.structs import astuple
 
 from lockstep.errors import StreamError
+from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sources.delta import open_table, run_query
@@ -37,6 +39,23 @@ class StoredHistory:
         if not DeltaTable.is_deltatable(self.uri):
             return Reached(None, 0)
         return reached_of(open_table(self.uri))
+
+    def require_columns(self, tables: Iterable[PlannedTable]) -> None:
+        """Raise PipelineError unless the history keeps these columns of these tables.
+
+        One that is not there yet is made with all that the source's pipelines read.
+        """
+        if not DeltaTable.is_deltatable(self.uri):
+            return
+        kept = json.loads(open_table(self.uri).metadata().description or "{}")
+        for table in tables:
+            lacking = [name for name in table.columns if name not in kept.get(str(table.name), ())]
+            if lacking:
+                raise PipelineError(
+                    f"the history {self.uri} does not keep {', '.join(lacking)} of {table.name}, "
+                    "since no pipeline read that when it was made: end the source's streams, "
+                    "delete the folder, and start them again: it is built from the change topic"
+                )
 
     def versions(self, table: PlannedTable, frontier: int | None) -> Iterator[Version]:
         """Every version of the table's rows that is valid at the frontier or later."""
