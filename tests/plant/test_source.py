@@ -11,16 +11,19 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from lockstep.cli import app
 from lockstep.contracts import KafkaUser
-from lockstep.errors import LockstepError
+from lockstep.errors import ConfigurationError, LockstepError
 from lockstep.kafka_login import client
 from lockstep.pipeline import names
+from lockstep.pipeline.catalog import Catalog
 from lockstep.pipeline.project import Source, read_project
-from lockstep.settings import Settings
+from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.capture import capture_facts_at, xid_at
+from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.source_database import capturer_of, reader_of
 from lockstep.stack import connector
 from lockstep.stack.capture_reset import remove_capture
 from lockstep.stack.connectors import of_source, pizzeria
+from psycopg import sql
 from typer.testing import CliRunner, Result
 
 from tests.plant.conftest import PASSWORD, PlantProject
@@ -86,7 +89,7 @@ def new_source(plant: PlantProject, monkeypatch: pytest.MonkeyPatch) -> Iterator
     plant.execute("REVOKE ALL ON SCHEMA $schema FROM $reader")
     yield NewSource(plant)
     with plant.owner() as owner:
-        if owner.execute("SELECT FROM pg_roles WHERE rolname = %s", [CAPTURE]).fetchone():
+        if owner.execute("SELECT FROM pg_roles WHERE rolname = %s", [CAPTURE]).rowcount:
             owner.execute(f"DROP OWNED BY {CAPTURE}; DROP ROLE {CAPTURE}")
 
 
@@ -95,9 +98,8 @@ def capturing(new_source: NewSource, change_capture: Settings) -> Iterator[NewSo
     """The same; what captures it is removed at the end."""
     yield new_source
     settings = new_source.plant.settings
-    one = of_source(settings, new_source.read, ())
-    if connector.captured_patterns(settings, one) is not None:
-        remove_capture(settings, one)
+    for known in read_project(new_source.plant.folder).sources.values():
+        remove_capture(settings, of_source(settings, known, ()))
 
 
 class Changes:
@@ -264,3 +266,218 @@ def test_no_password_of_a_source_is_in_rest_answers_topics_or_logs(
     assert config["database.password"].startswith("${file:")
     assert PASSWORD not in json.dumps(config)
     assert leaks(captured_plant.settings) == []
+
+
+def test_names_of_every_kind_and_partitions_are_captured(
+    capturing: NewSource, changes: Callable[[Settings, str], Changes]
+) -> None:
+    """Their names need quotes in SQL, and escapes in the connector's list of tables."""
+    plant, strange = capturing.plant, 'Strange, (a|b)* "Name" é'
+    quoted = sql.Identifier(plant.plant.schema, strange).as_string()
+    plant.execute(
+        f"CREATE TABLE {quoted} (id int PRIMARY KEY);"
+        "CREATE TABLE $schema.parted (id int PRIMARY KEY) PARTITION BY RANGE (id);"
+        "CREATE TABLE $schema.part PARTITION OF $schema.parted FOR VALUES FROM (0) TO (9);"
+        f"INSERT INTO {quoted} VALUES (1); INSERT INTO $schema.parted VALUES (1)"
+    )
+    added = capturing.add()
+    capturing.prepare(added.stdout)
+    captured = source("capture", capturing.name)
+    assert captured.exception is None, captured.exception
+    topic = changes(plant.settings, names.change_topic(capturing.name))
+    plant.execute(f"INSERT INTO {quoted} VALUES (2); INSERT INTO $schema.parted VALUES (2)")
+    records = topic.until(is_end)
+    tables = {f"{plant.plant.schema}.{strange}", f"{plant.plant.schema}.parted"}
+    for op, id_ in (("r", 1), ("c", 2)):
+        rows = rows_of(records, op)
+        assert {table: rows.get(table) for table in tables} == {
+            table: [{"id": id_}] for table in tables
+        }
+
+
+def test_a_table_published_later_is_captured_only_by_beginning_anew(
+    captured_plant: PlantProject,
+    changes: Callable[[Settings, str], Changes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows that it has by then came with no snapshot: silently without them is never."""
+    monkeypatch.setenv("LOCKSTEP_PROJECT", str(captured_plant.folder))
+    settings, own = captured_plant.settings, captured_plant.plant
+    publication = names.publication(own.source)
+    captured_plant.execute(
+        "CREATE TABLE late (id text PRIMARY KEY); INSERT INTO late VALUES ('a');"
+        f"GRANT SELECT ON late TO $capture; ALTER PUBLICATION {publication} ADD TABLE late"
+    )
+    assert "table public.late is new" in source("add", own.source).stderr
+    before = end_of_registrations(settings)
+    again = source("capture", own.source)
+    assert "table public.late is not captured" in again.stderr
+    assert end_of_registrations(settings) == before
+    query = captured_plant.folder / "include" / "sql" / own.pipeline / "query.sql"
+    text = query.read_text()
+    query.write_text(f"{text}LEFT JOIN late ON s.{own.site_code} = late.id\n")
+    refused = source("capture", own.source)
+    assert "pipelines read public.late" in str(refused.exception)
+    query.write_text(text)
+    anew = source("capture", own.source, "--anew")
+    assert "public.late" in anew.stdout
+    topic = changes(settings, names.change_topic(own.source))
+    captured_plant.execute("INSERT INTO late VALUES ('b'), ('c')")
+    assert rows_of(topic.until(is_end), "r") == {"public.late": [{"id": "a"}]}
+
+
+def test_add_writes_a_folder_that_can_be_used(new_source: NewSource) -> None:
+    """By a role that may only connect."""
+    added = new_source.add()
+    assert added.exception is None, added.exception
+    own, manifest = new_source.plant.plant, new_source.read.manifest
+    assert (manifest.database, manifest.roles.read) == (own.database, own.reader)
+    assert manifest.roles.capture == CAPTURE
+    assert new_source.read.catalog == read_catalog_of(new_source)
+    assert [line.split("(")[0] for line in added.stdout.splitlines()] == [
+        f'CREATE ROLE "{CAPTURE}" LOGIN REPLICATION;',
+        f'-- Set a password, in psql: \\password "{CAPTURE}"',
+        f'GRANT USAGE ON SCHEMA "{own.schema}" TO "{own.reader}";',
+        f'GRANT SELECT ON {listed(new_source)} TO "{own.reader}";',
+        f'GRANT CONNECT ON DATABASE "{own.database}" TO "{CAPTURE}";',
+        f'GRANT USAGE ON SCHEMA "{own.schema}" TO "{CAPTURE}";',
+        f'GRANT USAGE ON SCHEMA "public" TO "{CAPTURE}";',
+        f'GRANT SELECT ON {listed(new_source)} TO "{CAPTURE}";',
+        f'CREATE PUBLICATION "lockstep__{own.source}" FOR TABLE {listed(new_source)} WITH ',
+    ]
+
+
+def read_catalog_of(new_source: NewSource) -> Catalog:
+    own = new_source.plant.plant
+    with new_source.plant.owner() as owner:
+        return read_database_catalog(owner, own.source, ("public", own.schema))
+
+
+def listed(new_source: NewSource) -> str:
+    """The plant's tables as a statement has them."""
+    tables = [table.name for table in read_catalog_of(new_source).tables]
+    return ", ".join(f'"{table.schema}"."{table.name}"' for table in tables)
+
+
+@pytest.mark.parametrize("form", ["//{}:{}@{}", "//{}@{}?password={}"])
+def test_a_password_in_the_address_is_refused_and_not_repeated(
+    new_source: NewSource, form: str
+) -> None:
+    user, place = new_source.url.removeprefix("postgres://").split("@")
+    in_order = (user, "sesame", place) if ":" in form[:6] else (user, place, "sesame")
+    refused = source("add", new_source.name, f"postgres:{form.format(*in_order)}")
+    assert isinstance(refused.exception, ConfigurationError)
+    assert source_password_setting(new_source.name, "read") in str(refused.exception)
+    assert "sesame" not in f"{refused.exception}{refused.output}"
+    assert not (new_source.plant.folder / "include" / "sources" / new_source.name).exists()
+
+
+def test_add_again_says_what_has_changed_and_leaves_the_manifest(new_source: NewSource) -> None:
+    new_source.add()
+    folder = new_source.plant.folder / "include" / "sources" / new_source.name
+    manifest = f"# ours\n{(folder / 'source.toml').read_text()}"
+    (folder / "source.toml").write_text(manifest)
+    assert "nothing has changed" in source("add", new_source.name).stderr
+    new_source.plant.execute(
+        "ALTER TABLE $site ADD COLUMN area integer;"
+        "ALTER TABLE $schema.$sensor DROP COLUMN $factor, ALTER COLUMN $serial TYPE bigint;"
+        "CREATE TABLE other (id int PRIMARY KEY); DROP TABLE $schema.$fact"
+    )
+    added, own = source("add", new_source.name), new_source.plant.plant
+    assert set(added.stderr.splitlines()[4:9]) == {
+        f"table {own.schema}.{own.fact} is gone",
+        f"column {own.schema}.{own.sensor}.{own.factor} is gone (numeric(6,3))",
+        f"column {own.schema}.{own.sensor}.{own.serial} is bigint (was integer)",
+        "table public.other is new",
+        f"column public.{own.site}.area is new (integer)",
+    }
+    assert read_project(new_source.plant.folder).sources[own.source].catalog == (
+        read_catalog_of(new_source)
+    )
+    assert (folder / "source.toml").read_text() == manifest
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--schema", "nowhere"], "no table in the schema nowhere"),
+        (["--tables", "public.nothing"], "no table public.nothing"),
+        (["--tables", "keyless"], "table public.keyless cannot be captured"),
+        (["--read-role", "someone"], "refuses the password|does not answer"),
+    ],
+)
+def test_when_add_fails_nothing_is_written(
+    new_source: NewSource, options: list[str], message: str
+) -> None:
+    new_source.plant.execute("CREATE TABLE keyless (id int)")
+    refused = new_source.add(*options)
+    assert re.search(message, str(refused.exception)), refused.exception
+    sources = new_source.plant.folder / "include" / "sources"
+    assert list(sources.iterdir()) == []
+
+
+def test_another_address_than_the_manifests_is_refused(new_source: NewSource) -> None:
+    new_source.add()
+    own = new_source.plant.plant
+    refused = source("add", own.source, new_source.url.replace(own.database, "elsewhere"))
+    assert f"source.toml has {own.database}, not elsewhere" in str(refused.exception)
+
+
+def test_columns_that_cannot_be_read_are_named_and_what_full_identity_opens(
+    new_source: NewSource,
+) -> None:
+    new_source.plant.execute(
+        "CREATE TABLE arrays (id int PRIMARY KEY, small smallint[] NOT NULL, any_ numeric(5,2)[]);"
+        "CREATE TABLE plain (id int PRIMARY KEY, at timestamp, length interval);"
+        "ALTER TABLE plain REPLICA IDENTITY NOTHING"
+    )
+    added = new_source.add()
+    refused = re.findall(r"no pipeline can read: table public\.(\w+), column (\w+)", added.stderr)
+    assert refused == [("arrays", "small"), ("arrays", "any_"), ("plain", "length")]
+    assert added.stdout.splitlines()[:2] == [
+        'ALTER TABLE "public"."arrays" REPLICA IDENTITY FULL;',
+        'ALTER TABLE "public"."plain" REPLICA IDENTITY DEFAULT;',
+    ]
+    new_source.prepare(added.stdout)
+    again = new_source.add()
+    assert "column small" not in again.stderr
+    assert "column any_" in again.stderr
+    assert again.stdout == ""
+
+
+def test_what_keeps_a_connector_from_starting_or_breaks_the_application_is_warned_of(
+    new_source: NewSource,
+) -> None:
+    new_source.plant.execute(
+        "CREATE TABLE keyless (id int); CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);"
+        "CREATE TYPE empty_ AS ENUM (); CREATE TYPE mood AS ENUM ('good');"
+        "CREATE DOMAIN moody AS mood; CREATE DOMAIN moodier AS moody"
+    )
+    added = new_source.add()
+    warned = [line for line in added.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warned) == 5
+    for subject in (
+        "table public.keyless has no primary key",
+        "table public.unlogged is unlogged",
+        "enum public.empty_ has no labels",
+        "domain public.moody is over an enum",
+        "domain public.moodier is over an enum",
+    ):
+        assert any(subject in line for line in warned), subject
+    assert "keyless" not in added.stdout
+    assert "unlogged" not in added.stdout
+
+
+def test_what_the_database_has_is_not_asked_for_again(new_source: NewSource) -> None:
+    """A publication of only some tables is a choice, and a part of the changes is none."""
+    own = new_source.plant.plant
+    first = new_source.add("--tables", own.site)
+    new_source.prepare(first.stdout)
+    assert new_source.add().stdout == ""
+    publication = names.publication(own.source)
+    new_source.plant.execute(f"ALTER PUBLICATION {publication} SET (publish = 'insert')")
+    assert new_source.add("--tables", own.site).stdout.startswith(
+        f'ALTER PUBLICATION "{publication}" SET (publish = '
+    )
+    more = new_source.add("--tables", f"{own.schema}.{own.sensor}")
+    assert f'ADD TABLE "{own.schema}"."{own.sensor}";' in more.stdout
