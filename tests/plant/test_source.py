@@ -295,7 +295,7 @@ def test_names_of_every_kind_and_partitions_are_captured(
         }
 
 
-def test_a_table_published_later_is_captured_only_by_beginning_anew(
+def test_a_table_published_later_is_captured_only_with_a_new_snapshot(
     captured_plant: PlantProject,
     changes: Callable[[Settings, str], Changes],
     monkeypatch: pytest.MonkeyPatch,
@@ -319,8 +319,8 @@ def test_a_table_published_later_is_captured_only_by_beginning_anew(
     refused = source("capture", own.source)
     assert "pipelines read public.late" in str(refused.exception)
     query.write_text(text)
-    anew = source("capture", own.source, "--anew")
-    assert "public.late" in anew.stdout
+    begun = source("capture", own.source, "--new-snapshot")
+    assert "public.late" in begun.stdout
     topic = changes(settings, names.change_topic(own.source))
     captured_plant.execute("INSERT INTO late VALUES ('b'), ('c')")
     assert rows_of(topic.until(is_end), "r") == {"public.late": [{"id": "a"}]}
@@ -450,22 +450,27 @@ def test_what_keeps_a_connector_from_starting_or_breaks_the_application_is_warne
 ) -> None:
     new_source.plant.execute(
         "CREATE TABLE keyless (id int); CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);"
+        "CREATE TABLE late_key (id int PRIMARY KEY DEFERRABLE);"
+        "CREATE TABLE stops (id int PRIMARY KEY, small smallint[] NOT NULL);"
         "CREATE TYPE empty_ AS ENUM (); CREATE TYPE mood AS ENUM ('good');"
         "CREATE DOMAIN moody AS mood; CREATE DOMAIN moodier AS moody"
     )
     added = new_source.add()
     warned = [line for line in added.stderr.splitlines() if line.startswith("warning: ")]
-    assert len(warned) == 5
+    assert len(warned) == 7
     for subject in (
-        "table public.keyless has no primary key",
-        "table public.unlogged is unlogged",
+        "table public.keyless is not captured: it has no primary key",
+        "table public.late_key is not captured: it has only a deferrable primary key",
+        "table public.unlogged is not captured: it is unlogged",
+        "table public.stops: the connector stops at a change that leaves a large value of small",
         "enum public.empty_ has no labels",
         "domain public.moody is over an enum",
         "domain public.moodier is over an enum",
     ):
         assert any(subject in line for line in warned), subject
-    assert "keyless" not in added.stdout
-    assert "unlogged" not in added.stdout
+    assert not re.search("keyless|late_key|unlogged", added.stdout)
+    new_source.prepare(added.stdout)
+    new_source.plant.execute("DELETE FROM keyless; DELETE FROM late_key; DELETE FROM stops")
 
 
 def test_what_the_database_has_is_not_asked_for_again(new_source: NewSource) -> None:

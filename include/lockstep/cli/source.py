@@ -55,10 +55,10 @@ def add(
 @app.command()
 def capture(
     name: Name,
-    anew: Annotated[
+    new_snapshot: Annotated[
         bool,
         typer.Option(
-            "--anew",
+            "--new-snapshot",
             help="Delete its connector, slot and topic first, for one that has a gap. Stop its "
             "streams before; what the topic has of earlier times is lost.",
         ),
@@ -73,12 +73,12 @@ def capture(
 
     settings = Settings.load()
     project, source = _source(settings, name)
-    found = capture_source(settings, project, source, anew=anew)
+    found = capture_source(settings, project, source, new_snapshot=new_snapshot)
     connector = found.connector
     for table in found.late:
         typer.echo(
             f"warning: table {table} is not captured: it was published after the connector's "
-            f"snapshot. {connector.remedies.begin_anew} captures it, with a new snapshot",
+            f"snapshot. {connector.remedies.begin_again} captures it, with a new snapshot",
             err=True,
         )
     typer.echo(

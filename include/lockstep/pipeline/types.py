@@ -41,7 +41,7 @@ def value_type(
 def unclear_arrays(table: TableName, catalog: Catalog) -> tuple[Column, ...]:
     """The columns of a table that can be read only with REPLICA IDENTITY FULL, set or not.
 
-    Of one that is NOT NULL the connector stops without. Raises CatalogError without such a table.
+    Raises CatalogError when the catalog has no such table.
     """
     found = catalog.table(table)
     default, full = (
@@ -53,6 +53,11 @@ def unclear_arrays(table: TableName, catalog: Catalog) -> tuple[Column, ...]:
         for column in found.columns
         if _is_readable(column, table, full) and not _is_readable(column, table, default)
     )
+
+
+def stopping_columns(table: TableName, catalog: Catalog) -> tuple[Column, ...]:
+    """Those of unclear_arrays at which the connector stops without REPLICA IDENTITY FULL."""
+    return tuple(column for column in unclear_arrays(table, catalog) if not column.is_nullable)
 
 
 def ddl(types: Mapping[str, ValueType]) -> str:

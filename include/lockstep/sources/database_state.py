@@ -32,9 +32,13 @@ class RoleState(NamedTuple):
 
 
 class TableState(NamedTuple):
-    """schema_users: the roles that may use its schema. readers: those that may read it."""
+    """has_identity: its primary key is one in the log, too, as a deferrable key is not.
+
+    schema_users: the roles that may use its schema. readers: those that may read it.
+    """
 
     is_logged: bool
+    has_identity: bool
     schema_users: list[str]
     readers: list[str]
 

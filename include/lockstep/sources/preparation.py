@@ -11,7 +11,7 @@ from psycopg import sql
 from lockstep.pipeline.catalog import Catalog, ReplicaIdentity, Table, TableName
 from lockstep.pipeline.pg_types import RefusedError, parse_type
 from lockstep.pipeline.source import Roles
-from lockstep.pipeline.types import unclear_arrays
+from lockstep.pipeline.types import stopping_columns, unclear_arrays
 from lockstep.sources.database_state import DatabaseState
 
 VERSION_MIN = 140000
@@ -50,7 +50,8 @@ def warnings(wanted: Wanted, state: DatabaseState) -> list[str]:
 
 def captures(table: Table, state: DatabaseState) -> bool:
     """Whether a table can be in a publication without harm: UPDATE and DELETE need a key there."""
-    return bool(table.key) and state.tables[table.name].is_logged
+    found = state.tables[table.name]
+    return found.has_identity and found.is_logged
 
 
 def publication_statement(publication: str, tables: Iterable[TableName]) -> str:
@@ -180,19 +181,30 @@ def _is_over_enum(domain: str, catalog: Catalog) -> bool:
 
 
 def _of_tables(wanted: Wanted, state: DatabaseState) -> Iterator[str]:
-    published = state.publication.tables if state.publication else frozenset()
-    for table in wanted.catalog.tables:
-        name = table.name
-        if not table.key:
-            fault = "the application's UPDATE and DELETE would fail: " if name in published else ""
+    for name in wanted.tables:
+        columns = stopping_columns(name, wanted.catalog)
+        if columns and wanted.catalog.table(name).replica_identity is not ReplicaIdentity.FULL:
             yield (
-                f"table {name} has no primary key and is not captured: {fault}ALTER TABLE {name} "
-                "ADD PRIMARY KEY ( … )"
+                f"table {name}: the connector stops at a change that leaves a large value of "
+                f"{columns[0].name} as it was; give it REPLICA IDENTITY FULL first"
             )
-        elif not state.tables[name].is_logged:
-            yield f"table {name} is unlogged and is not captured: ALTER TABLE {name} SET LOGGED"
-        elif name not in wanted.tables:
-            yield f"table {name} is not captured: name it by --tables to capture it"
+    for table in wanted.catalog.tables:
+        if table.name not in wanted.tables:
+            yield f"table {table.name} is not captured: {_why_not(table, state)}"
+
+
+def _why_not(table: Table, state: DatabaseState) -> str:
+    """What is in the way of capturing a table, and what to do."""
+    found = state.tables[table.name]
+    if not found.has_identity:
+        kind = "only a deferrable" if table.key else "no"
+        is_published = state.publication and table.name in state.publication.tables
+        fault = "fail as it is published" if is_published else "would fail if it were published"
+        return (
+            f"it has {kind} primary key, so that the application's UPDATE and DELETE {fault}; add "
+            "a primary key that is not deferrable"
+        )
+    return "name it by --tables" if found.is_logged else "it is unlogged; ALTER TABLE … SET LOGGED"
 
 
 def _identifier(table: TableName) -> sql.Identifier:

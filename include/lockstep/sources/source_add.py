@@ -197,7 +197,8 @@ def _tables(catalog: Catalog, state: DatabaseState, request: Request) -> tuple[T
     for name in request.tables:
         if not captures(catalog.table(name), state):
             raise CatalogError(
-                f"table {name} cannot be captured: it has no primary key, or is unlogged"
+                f"table {name} cannot be captured: it has no primary key, or only a deferrable "
+                "one, or is unlogged"
             )
     if request.tables:
         return tuple(sorted(set(request.tables)))

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.2
 
 
 def reset_capture(settings: Settings, capture: Connector) -> None:
-    """Remove the capture, and begin anew. The caller sees to it that no stream runs.
+    """Remove the capture, and begin with a new snapshot. The caller sees to it that no stream runs.
 
     Raises ServiceError when a service refuses.
     """

@@ -203,7 +203,7 @@ def _wait_until_running(
             restart_at = deadline
         if STOPPED in states:
             raise ServiceError(
-                f"{problem} A reset was broken off: {connector.remedies.begin_anew} again"
+                f"{problem} A reset was broken off: {connector.remedies.begin_again} again"
             )
         has_failed = "FAILED" in states and time.monotonic() >= failed_at
         if has_failed or time.monotonic() > deadline:

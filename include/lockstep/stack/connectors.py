@@ -1,7 +1,7 @@
 """Which Debezium connectors there are: the pizzeria's, and one of each source. Asks nothing.
 
 A configuration is a template in JSON. In its values `${lockstep:NAME}` stands for what differs
-between connectors or places; NAME is one of `_placeholders`. The pizzeria's template is
+between connectors or places; the code has the names. The pizzeria's template is
 include/connectors/pizzeria.json, that of sources source_connector.json next to this file.
 
 JSON has no comments, so the reasons are here:
@@ -13,7 +13,7 @@ JSON has no comments, so the reasons are here:
   slot moves, which takes a transaction in our database; it also moves the clock of the streams in
   quiet hours. Transactional, for other messages are outside of the commit order.
 - slot.failover true marks the slot that the snapshot belongs to. A connector that finds no slot
-  creates another one and goes on without a word; `connector.withhold_mark` sees to it that such a
+  creates another one and says nothing; `connector.withhold_mark` sees to it that such a
   one has no mark, by which the streams know it.
 - retriable.restart.connector.wait.ms: after a restart of PostgreSQL the task comes back by itself.
 - transforms.route: everything but the connector's own heartbeat goes into one topic, in order.
@@ -33,7 +33,7 @@ from lockstep.errors import ConfigurationError
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.project import Source
-from lockstep.pipeline.types import unclear_arrays
+from lockstep.pipeline.types import stopping_columns
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, role_connection
@@ -50,11 +50,11 @@ PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
 @dataclass(frozen=True)
 class Remedies:
     """What to do, as messages end: when the publication is missing, the connector is not
-    registered, or capture has a gap."""
+    registered, or capture has a gap that only a new snapshot closes."""
 
     publish: str
     register: str
-    begin_anew: str
+    begin_again: str
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def pizzeria(settings: Settings) -> Connector:
         remedies=Remedies(
             publish="run include/postgres/publication.sql",
             register="`lockstep up`",
-            begin_anew="`lockstep capture reset`",
+            begin_again="`lockstep capture reset`",
         ),
         database=partial(role_connection, settings, Role.CDC),
         configuration=lambda: filled(TEMPLATE, read_project_file(TEMPLATE), placeholders),
@@ -112,44 +112,47 @@ def pizzeria(settings: Settings) -> Connector:
 
 def of_source(settings: Settings, source: Source, tables: Iterable[TableName]) -> Connector:
     """A source's, which captures these tables of its catalog."""
-    name, manifest = source.name, source.manifest
     captured = tuple(sorted(tables))
-    capture = f"`lockstep source capture {name}"
-    slot, publication = names.slot(manifest.database, name), names.publication(name)
-    placeholders = {
+    placeholders = _source_placeholders(settings, source, captured)
+    publication, capture = placeholders["publication"], f"`lockstep source capture {source.name}"
+    return Connector(
+        name=names.connector(source.name),
+        change_topic=placeholders["change_topic"],
+        slot=placeholders["slot"],
+        publication=publication,
+        tables=captured,
+        full_identity=frozenset(
+            table for table in captured if stopping_columns(table, source.catalog)
+        ),
+        remedies=Remedies(
+            publish=f"run {publication_statement(publication, captured)}",
+            register=f"{capture}`",
+            begin_again=f"{capture} --new-snapshot`",
+        ),
+        database=partial(capturer_of, settings, source),
+        configuration=lambda: filled(
+            SOURCE_TEMPLATE, SOURCE_TEMPLATE.read_text(encoding="utf-8"), placeholders
+        ),
+    )
+
+
+def _source_placeholders(
+    settings: Settings, source: Source, tables: tuple[TableName, ...]
+) -> dict[str, str]:
+    name, manifest = source.name, source.manifest
+    return {
         "postgres_host": manifest.host,
         "postgres_port": str(manifest.port),
         "cdc_password": password_reference(settings, source_key(name)),
         "cdc_role": manifest.roles.capture,
         "database": manifest.database,
-        "tables": tables_pattern(captured),
-        "publication": publication,
-        "slot": slot,
+        "tables": tables_pattern(tables),
+        "publication": names.publication(name),
+        "slot": names.slot(manifest.database, name),
         "topic_prefix": names.connector(name),
         "change_topic": names.change_topic(name),
         "heartbeat_prefix": names.heartbeat_prefix(name),
     }
-    text = SOURCE_TEMPLATE.read_text(encoding="utf-8")
-    stopping = {
-        table
-        for table in captured
-        if not all(column.is_nullable for column in unclear_arrays(table, source.catalog))
-    }
-    return Connector(
-        name=names.connector(name),
-        change_topic=names.change_topic(name),
-        slot=slot,
-        publication=publication,
-        tables=captured,
-        full_identity=frozenset(stopping),
-        remedies=Remedies(
-            publish=f"run {publication_statement(publication, captured)}",
-            register=f"{capture}`",
-            begin_anew=f"{capture} --anew`",
-        ),
-        database=partial(capturer_of, settings, source),
-        configuration=lambda: filled(SOURCE_TEMPLATE, text, placeholders),
-    )
 
 
 def tables_pattern(tables: Iterable[TableName]) -> str:

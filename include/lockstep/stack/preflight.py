@@ -201,7 +201,7 @@ def _slot_problems(connector: Connector, facts: DatabaseFacts, first: bool) -> I
         yield (
             f"the slot {connector.slot} has lost log that was not read yet (more than "
             "LOCKSTEP_WAL_KEEP_BYTES behind): changes are missing for good; begin change "
-            f"capture anew with {connector.remedies.begin_anew}"
+            f"capture again with {connector.remedies.begin_again}"
         )
     if first and facts.slot_active:
         yield (

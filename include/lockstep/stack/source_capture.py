@@ -33,11 +33,11 @@ class SourceCapture:
 
 
 def capture_source(
-    settings: Settings, project: Project, source: Source, *, anew: bool = False
+    settings: Settings, project: Project, source: Source, *, new_snapshot: bool = False
 ) -> SourceCapture:
     """Register the source's connector, or restart what failed in it, and wait until it runs.
 
-    anew: delete the connector, slot and topic of before; the caller sees to it that no stream runs.
+    new_snapshot: delete the connector, slot and topic of before; no stream of the source may run.
     Guarantees: a running connector with this configuration is left alone; the change topic exists
     when this returns, and the streams' reader may read it. Raises ServiceError when the database is
     not ready or the connector does not run in time, ConfigurationError without a password, and
@@ -45,7 +45,7 @@ def capture_source(
     """
     password = settings.source_password(source.name, "capture")
     keep_passwords(settings, {source_key(source.name): password})
-    if anew:
+    if new_snapshot:
         remove_capture(settings, of_source(settings, source, ()))
     capture = source_capture(settings, project, source)
     preflight.check(settings, capture.connector, first=False)
@@ -72,10 +72,15 @@ def source_capture(settings: Settings, project: Project, source: Source) -> Sour
         raise ServiceError(
             f"pipelines read {', '.join(map(str, needed))}, and the connector of source "
             f"{source.name} began without: rows of before are not in its topic. Stop the source's "
-            f"streams, and begin anew with `lockstep source capture {source.name} --anew`"
+            f"streams, and then: `lockstep source capture {source.name} --new-snapshot`"
         )
     keyed = {table.name for table in source.catalog.tables if table.key}
-    captured = (published | read) - late or keyed
+    captured = (published | read) - late or keyed - late
+    if not captured:
+        raise ServiceError(
+            f"the connector of source {source.name} captures no table of its catalog: see that the "
+            f"catalog is right, and then `lockstep source capture {source.name} --new-snapshot`"
+        )
     return SourceCapture(of_source(settings, source, captured), tuple(sorted(late)))
 
 

@@ -1,9 +1,14 @@
--- What the catalog does not have of each of its tables: whether its changes are in the log, and
--- which of these roles may use its schema and read it. Any role may ask.
+-- What the catalog does not have of each of its tables: whether its changes are in the log,
+-- whether it has a primary key that is a replica identity (no deferrable one is), and which of
+-- these roles may use its schema and read it. Any role may ask.
 SELECT
     namespace.nspname AS schema_name,
     class.relname AS table_name,
     class.relpersistence = 'p' AS is_logged,
+    EXISTS (
+        SELECT FROM pg_index AS index
+        WHERE index.indrelid = class.oid AND index.indisprimary AND index.indimmediate
+    ) AS has_identity,
     ARRAY(
         SELECT role.rolname::text
         FROM pg_roles AS role
