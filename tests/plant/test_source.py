@@ -486,3 +486,11 @@ def test_what_the_database_has_is_not_asked_for_again(new_source: NewSource) -> 
     )
     more = new_source.add("--tables", f"{own.schema}.{own.sensor}")
     assert f'ADD TABLE "{own.schema}"."{own.sensor}";' in more.stdout
+
+
+def test_the_streams_reader_does_not_see_connects_own_topics(
+    captured_plant: PlantProject, changes: Callable[[Settings, str], Changes]
+) -> None:
+    """Their names begin as the change topics' do, and in one is the key that workers sign with."""
+    with pytest.raises(AssertionError, match="authorization"):
+        changes(captured_plant.settings, "lockstep.connect.config").until(lambda _: False)
