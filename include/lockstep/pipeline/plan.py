@@ -94,6 +94,19 @@ class Plan:
         return self.manifest.time
 
     @property
+    def fact_time(self) -> str | None:
+        """The timestamp column of the fact that the time is a plain copy of, if there is one.
+
+        Then the facts of a window are those whose column is in it, for the fact is read once and
+        each of its rows makes rows of its own.
+        """
+        copied = _copied(self.query, self.time) if self.time is not None else None
+        if copied is None or copied.is_element or copied.column.table != self.query.fact:
+            return None
+        name = copied.column.column
+        return name if self.fact.types[name].delta == "timestamp" else None
+
+    @property
     def hourly_table(self) -> str:
         """The path of the hourly table below the lakehouse."""
         return table_path(self.name, Mode.BATCH)

@@ -40,7 +40,8 @@ class ValueType:
 
     pg: PostgreSQL's name, domains resolved. delta: as in Spark's DDL. arrow: of Arrow tables and
     record batches. decoded: what msgspec decodes Debezium's JSON as; it checks ranges of numbers,
-    labels of enums, and nulls where the column has none.
+    labels of enums, and nulls where the column has none. time_zone: of a `timestamp without time
+    zone`, the IANA name of the zone that its values are local time of.
     """
 
     pg: str
@@ -50,6 +51,7 @@ class ValueType:
     convert: values.Convert | None = None
     placeholder: Any = None
     key: Callable[[Any], str] | None = None
+    time_zone: str | None = None
 
     @property
     def may_be_key(self) -> bool:
@@ -106,6 +108,7 @@ def array_type(pg: PgType, element: ValueType) -> ValueType:
         decoded=list[element.decoded | None],
         convert=values.to_array(convert),
         placeholder=None if pg.in_domain else _ARRAY_PLACEHOLDERS.get(pg.name),
+        time_zone=element.time_zone,
     )
 
 
@@ -192,6 +195,7 @@ def _timestamp(pg: PgType, time_zone: str | None) -> ValueType:
         decoded=_units(values.FIRST_US, values.LAST_US, _unit_us(pg)),
         convert=values.to_instant(_unit_us(pg), zone),
         key=keys.instant,
+        time_zone=zone.key,
     )
 
 

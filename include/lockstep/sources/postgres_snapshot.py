@@ -1,8 +1,6 @@
-"""Reads PostgreSQL by JDBC, every partition of every table under one exported snapshot.
+"""Reads the pizzeria's tables by JDBC, every partition of every table under one exported snapshot.
 
-A JDBC partition opens a connection of its own. Spark runs `sessionInitStatement` inside that
-connection's transaction when a fetch size is set, so the statement below makes each of them see the
-exporting transaction's snapshot, whenever it starts and whatever has been committed since.
+How the connections come to see the snapshot is in snapshot_jdbc.py.
 """
 
 from pathlib import Path
@@ -13,7 +11,6 @@ from psycopg import sql
 from lockstep.cdc.cuts import ExportedSnapshot
 from lockstep.contracts import (
     CLIENTS,
-    DATABASE,
     ORDERS,
     PIZZAS,
     TABLE_ASSIGNMENT,
@@ -23,14 +20,14 @@ from lockstep.contracts import (
 )
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
+from lockstep.sources.postgres import role_connection
+from lockstep.sources.snapshot_jdbc import SnapshotJdbc
 from lockstep.sources.window_slices import SlotCount, slot_length
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _READS = Path("include", "postgres", "batch_reads")
-FETCH_ROWS = 10_000
-"""Rows of one round trip: about a megabyte of orders, which bounds a task's memory."""
 VIEW_READ = "view"
 
 
@@ -49,22 +46,8 @@ class SnapshotReader:
     def __init__(
         self, spark: "SparkSession", settings: Settings, exported: ExportedSnapshot
     ) -> None:
-        self._spark = spark
-        self._url = (
-            f"jdbc:postgresql://{settings.postgres_host}:{settings.postgres_port}/{DATABASE}"
-        )
-        snapshot = sql.Literal(exported.name).as_string()
-        self._properties = {
-            "driver": "org.postgresql.Driver",
-            "user": str(Role.BATCH_READER),
-            "password": settings.password(Role.BATCH_READER),
-            "fetchsize": str(FETCH_ROWS),
-            "ApplicationName": "lockstep hourly run",
-            "sessionInitStatement": (
-                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-                f"SET TRANSACTION SNAPSHOT {snapshot}"
-            ),
-        }
+        target = role_connection(settings, Role.BATCH_READER)
+        self._jdbc = SnapshotJdbc(spark, target, exported, options={})
 
     def view(self, slices: list[Window]) -> "DataFrame":
         """order_id, order_time, client_name, table_name, pizzas (JSON text); a slice a task."""
@@ -82,13 +65,9 @@ class SnapshotReader:
         }
 
     def _read(self, read: str, slices: list[Window]) -> "DataFrame":
-        query = rendered(read, Window(slices[0].start, slices[-1].end)).as_string()
-        return self._spark.read.jdbc(
-            self._url,
-            f"({query}) AS {read}_read",
-            predicates=[_between(part) for part in slices] if len(slices) > 1 else ["true"],
-            properties=self._properties,
-        )
+        query = rendered(read, Window(slices[0].start, slices[-1].end))
+        predicates = [_between(part) for part in slices] if len(slices) > 1 else ["true"]
+        return self._jdbc.read(query, f"{read}_read", predicates)
 
 
 def _between(part: Window) -> str:

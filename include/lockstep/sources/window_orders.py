@@ -14,7 +14,8 @@ from psycopg import sql
 
 from lockstep.cdc.cuts import ExportedSnapshot
 from lockstep.contracts import Window
-from lockstep.sources.postgres_snapshot import FETCH_ROWS, VIEW_READ, rendered
+from lockstep.sources.postgres_snapshot import VIEW_READ, rendered
+from lockstep.sources.snapshot_jdbc import FETCH_ROWS
 
 
 class DatabaseOrder(NamedTuple):

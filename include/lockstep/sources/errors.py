@@ -1,0 +1,9 @@
+"""What can be wrong with what a source's tables hold. Each error says where, and what to do."""
+
+from lockstep.errors import LockstepError
+
+
+class SourceValueError(LockstepError):
+    """A table of a source has values that a Delta table cannot hold, or that are in no window."""
+
+    restart_helps = False
