@@ -20,9 +20,10 @@ _NO_MEMORY = "java.lang.OutOfMemoryError"
 
 
 @contextmanager
-def spark_failures(settings: Settings) -> Iterator[None]:
+def spark_failures(settings: Settings, database: str = "") -> Iterator[None]:
     """Raise the LockstepError for a Spark job that database, disk or memory failed.
 
+    database: its address in errors, if it is not the stack's own.
     Anything else keeps its own exception: it is a defect, and its traceback is wanted.
     """
     try:
@@ -30,19 +31,19 @@ def spark_failures(settings: Settings) -> Iterator[None]:
     except (LockstepError, psycopg.Error):
         raise
     except Exception as error:
-        reason = _reason(settings, str(error))
+        address = database or f"{settings.postgres_host}:{settings.postgres_port}"
+        reason = _reason(settings, address, str(error))
         if reason is None:
             raise
         raise reason from error
 
 
-def _reason(settings: Settings, text: str) -> LockstepError | None:
+def _reason(settings: Settings, database: str, text: str) -> LockstepError | None:
     if _NO_DATABASE in text:
         message = text.split(_NO_DATABASE, 1)[1].lstrip(": ").partition("\n")[0]
         return PostgresUnavailableError(
-            f"PostgreSQL at {settings.postgres_host}:{settings.postgres_port} failed while the "
-            f"window was read: {message}; the table is as it was: see `lockstep status`, then "
-            "run again"
+            f"PostgreSQL at {database} failed while the window was read: {message}; the table is "
+            "as it was: see `lockstep status`, then run again"
         )
     for known in _NO_ROOM:
         if known in text:

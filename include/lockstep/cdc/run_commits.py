@@ -17,10 +17,12 @@ from lockstep.contracts import ReadMode, Window
 class RunCommit:
     """One hourly run, as its Delta commit's userMetadata holds it.
 
-    orders_at_cut: orders of the window, counted by the database in the run's own snapshot.
+    window: None of a run that replaced the whole table, of a pipeline without a time.
+    orders_at_cut: orders of the window, counted by the database in the run's own snapshot; of a
+        pipeline the rows of its result in the window.
     """
 
-    window: Window
+    window: Window | None
     read_mode: ReadMode
     orders_at_cut: int
     cut: Cut
@@ -90,10 +92,10 @@ class RepairCommit:
         )
 
 
-def _window_and_cut(window: Window, cut: Cut) -> dict[str, Any]:
+def _window_and_cut(window: Window | None, cut: Cut) -> dict[str, Any]:
     return {
         "run_id": cut.run_id,
-        "window": {"start": window.start.isoformat(), "end": window.end.isoformat()},
+        "window": window and {"start": window.start.isoformat(), "end": window.end.isoformat()},
         "cut": {
             "snapshot": cut.snapshot,
             "marker_lsn": cut.marker_lsn,
@@ -102,7 +104,9 @@ def _window_and_cut(window: Window, cut: Cut) -> dict[str, Any]:
     }
 
 
-def _window_in(fields: Mapping[str, Any]) -> Window:
+def _window_in(fields: Mapping[str, Any]) -> Window | None:
+    if fields["window"] is None:
+        return None
     return Window.parse(fields["window"]["start"], fields["window"]["end"])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lockstep.cli.pipeline_run import run
 from lockstep.cli.pipeline_stream import stream
 from lockstep.project import project_dir
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 NO_PIPELINE = "the project has no pipeline: one is a folder of include/sql with a pipeline.toml"
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(run)
 app.command()(stream)
 
 

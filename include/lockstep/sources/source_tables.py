@@ -27,7 +27,7 @@ from lockstep.sources.column_reads import (
 from lockstep.sources.errors import SourceValueError
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc
-from lockstep.sources.window_slices import SlotCount, slot_length
+from lockstep.sources.window_slices import SlotCount, slice_window, slot_length
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,41 +36,6 @@ _OPTIONS = {"pushDownPredicate": "false"}
 """A condition of the author's on a text is Spark's, by code points, and not of a collation."""
 _WHOLE = sql.SQL("true")
 _SLICED_BY = "sliced_by"
-
-
-def require_times(exported: ExportedSnapshot, plan: Plan, column: str) -> None:
-    """Raise SourceValueError when rows of the fact have a time that is in no window.
-
-    column: of the fact, the one that the result's time is a copy of.
-    """
-    fact = plan.fact
-    query = sql.SQL("SELECT count(*) FROM {table} WHERE {out_of_time}").format(
-        table=_name(fact), out_of_time=out_of_time(column, fact.types[column])
-    )
-    (rows,) = exported.connection.execute(query).fetchone()
-    if rows:
-        raise SourceValueError(
-            f"pipeline {plan.name}: {rows:,} rows of {fact.name} have a time that no window holds "
-            f"({column} is null, infinity, BC or after the year 9999), and `time` is {plan.time}: "
-            f"give these rows a time, and declare {column} NOT NULL"
-        )
-
-
-def count_facts(
-    exported: ExportedSnapshot, fact: PlannedTable, column: str, window: Window
-) -> list[SlotCount]:
-    """The fact's rows in each filled slot of the window by this column, in time order."""
-    query = sql.SQL(
-        "SELECT date_bin({slot}, {instant}, {start}) AS slot_start, count(*) FROM {table} "
-        "WHERE {in_window} GROUP BY slot_start ORDER BY slot_start"
-    ).format(
-        slot=sql.Literal(slot_length(window)),
-        instant=instant(column, fact.types[column]),
-        start=sql.Literal(window.start),
-        table=_name(fact),
-        in_window=_in(fact, column, window),
-    )
-    return [SlotCount(*row) for row in exported.connection.execute(query)]
 
 
 class SourceReader:
@@ -84,7 +49,7 @@ class SourceReader:
     def __init__(
         self, spark: "SparkSession", target: RoleConnection, exported: ExportedSnapshot
     ) -> None:
-        self._exported = exported
+        self._spark, self._exported = spark, exported
         self._jdbc = SnapshotJdbc(spark, target, exported, _OPTIONS)
 
     def whole(self, table: PlannedTable) -> "DataFrame":
@@ -92,14 +57,53 @@ class SourceReader:
         self._require_exact(table, _WHOLE)
         return self._read(table, _query(table, _WHOLE), ["true"])
 
-    def slices(self, fact: PlannedTable, column: str, slices: Sequence[Window]) -> "DataFrame":
-        """The rows whose timestamp column is in consecutive windows, a partition for each."""
-        rows = _in(fact, column, Window(slices[0].start, slices[-1].end))
-        self._require_exact(fact, rows)
+    def facts(self, plan: Plan, window: Window, slice_rows: int) -> "DataFrame":
+        """The rows of the fact whose `plan.fact_time` is in the window, in slices of that time.
+
+        slice_rows: rows that a slice, which one task reads, should have at the most. Raises
+        SourceValueError also when the fact has rows that are in no window.
+        """
+        fact, column = plan.fact, plan.fact_time
+        self._require_times(plan)
+        self._require_exact(fact, _in(fact, column, window))
+        slices = slice_window(
+            window,
+            self._slots(fact, column, window),
+            rows_max=slice_rows,
+            slices_min=self._spark.sparkContext.defaultParallelism,
+        )
         by = sql.SQL("{} AS {}").format(
             instant(column, fact.types[column]), sql.Identifier(_SLICED_BY)
         )
-        return self._read(fact, _query(fact, rows, by), [_between(part) for part in slices])
+        query = _query(fact, _in(fact, column, window), by)
+        return self._read(fact, query, [_between(part) for part in slices])
+
+    def _require_times(self, plan: Plan) -> None:
+        fact, column = plan.fact, plan.fact_time
+        query = sql.SQL("SELECT count(*) FROM {table} WHERE {out_of_time}").format(
+            table=_name(fact), out_of_time=out_of_time(column, fact.types[column])
+        )
+        (rows,) = self._exported.connection.execute(query).fetchone()
+        if rows:
+            raise SourceValueError(
+                f"pipeline {plan.name}: {rows:,} rows of {fact.name} have a time that no window "
+                f"holds ({column} is null, infinity, BC or after the year 9999), and `time` is "
+                f"{plan.time}: give these rows a time, and declare {column} NOT NULL"
+            )
+
+    def _slots(self, fact: PlannedTable, column: str, window: Window) -> list[SlotCount]:
+        """The fact's rows in each filled slot of the window, in time order."""
+        query = sql.SQL(
+            "SELECT date_bin({slot}, {instant}, {start}) AS slot_start, count(*) FROM {table} "
+            "WHERE {in_window} GROUP BY slot_start ORDER BY slot_start"
+        ).format(
+            slot=sql.Literal(slot_length(window)),
+            instant=instant(column, fact.types[column]),
+            start=sql.Literal(window.start),
+            table=_name(fact),
+            in_window=_in(fact, column, window),
+        )
+        return [SlotCount(*row) for row in self._exported.connection.execute(query)]
 
     def _read(
         self, table: PlannedTable, query: sql.Composable, predicates: Sequence[str]

@@ -1,0 +1,39 @@
+"""What of a pipeline's run can be known to be wrong before Spark is started is said at once."""
+
+from lockstep import jars
+from lockstep.contracts import Window
+from lockstep.errors import WindowError
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.project import Pipeline
+from lockstep.settings import Settings
+from lockstep.sinks.local_lakehouse import require_writable
+from lockstep.sources.postgres import connect_to
+from lockstep.sources.readiness import require_readable
+from lockstep.sources.source_database import reader_of
+
+
+def window_of(plan: Plan, start: str, end: str) -> Window | None:
+    """The window to replace, of ISO 8601 text; None for a pipeline that is refreshed whole.
+
+    Raises WindowError when the window is bad, is missing, or is given where there is none.
+    """
+    if plan.time is not None and start and end:
+        return Window.parse(start, end)
+    if plan.time is not None:
+        raise WindowError(
+            f"pipeline {plan.name} is run for a window of {plan.time}: give its START and its END"
+        )
+    if start or end:
+        raise WindowError(
+            f"pipeline {plan.name} has no `time`, so its table is replaced whole: leave out START "
+            "and END"
+        )
+    return None
+
+
+def check_ready(settings: Settings, pipeline: Pipeline, plan: Plan) -> None:
+    """Raise the LockstepError that a run would meet: jars, lakehouse, database, tables, rights."""
+    jars.classpath(settings, "spark")
+    require_writable(settings)
+    with connect_to(reader_of(settings, pipeline.source)) as connection:
+        require_readable(connection, pipeline.source, plan.tables.values())

@@ -1,0 +1,109 @@
+"""A pipeline's result as rows of its hourly table: what it must be, and what is added to it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lockstep.batch.errors import ResultRefusedError
+from lockstep.cdc.cuts import Cut
+from lockstep.contracts import Window
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.query.at import Rewritten
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
+from lockstep.sinks.hourly_table import of_time, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_TIMES = ("timestamp", "date")
+
+
+def hourly_columns(plan: Plan, result: "StructType") -> dict[str, str]:
+    """The type of each column of the pipeline's hourly table, in their order.
+
+    result: what the query gives. Raises ResultRefusedError for a time that is no time.
+    """
+    columns = {one.name: one.dataType.simpleString() for one in result}
+    if plan.time is None:
+        others = {name: type_ for name, type_ in HOURLY_COLUMNS.items() if name != HOURLY_PARTITION}
+        return columns | others
+    if columns[plan.time] not in _TIMES:
+        raise ResultRefusedError(
+            f"pipeline {plan.name}: `time` is {plan.time}, which is {columns[plan.time]} and no "
+            "time: name a timestamp or date, or CAST it in the query"
+        )
+    return columns | HOURLY_COLUMNS
+
+
+def in_window(rows: "DataFrame", plan: Plan, window: Window | None) -> "DataFrame":
+    """The rows whose time is in the window; all without one."""
+    return rows.filter(_of(plan, window))
+
+
+def require_sound(
+    plan: Plan, rows: "DataFrame", window: Window | None, rewritten: Rewritten
+) -> int:
+    """How many of the rows are in the window.
+
+    Raises ResultRefusedError for two rows of one key, or for rows without a time.
+
+    This evaluates the query; QueryRefusedError, with the place in query.sql, when it fails over a
+    value.
+    """
+    from pyspark.errors import ArithmeticException, DateTimeException, NumberFormatException
+
+    try:
+        rows_max, key, without_time, count = _counted(plan, rows, window)
+    except (ArithmeticException, DateTimeException, NumberFormatException) as error:
+        raise rewritten.refused(str(error).splitlines()[0]) from error
+    if without_time:
+        raise ResultRefusedError(
+            f"pipeline {plan.name}: {without_time:,} rows of the result have no {plan.time}, so "
+            "that no window holds them: let the query give each row a time (COALESCE)"
+        )
+    if rows_max > 1:
+        named = ", ".join(f"{name} {value}" for name, value in zip(plan.key, key, strict=True))
+        raise ResultRefusedError(
+            f"pipeline {plan.name}: the result has {rows_max} rows of the key {named}, and a key "
+            "is of one row: see which JOIN finds several rows"
+        )
+    return count
+
+
+def _of(plan: Plan, window: Window | None) -> str:
+    return "true" if window is None or plan.time is None else of_time(plan.time, window)
+
+
+def _counted(plan: Plan, rows: "DataFrame", window: Window | None) -> tuple[int, tuple, int, int]:
+    """The most rows of one key, that key, how many have no time, how many are in the window."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    no_time = "false" if plan.time is None else f"{quoted(plan.time)} IS NULL"
+    marked = rows.select(
+        F.struct(*map(quoted, plan.key)).alias("key"),
+        F.expr(no_time).alias("no_time"),
+        F.expr(_of(plan, window)).alias("inside"),
+    )
+    keys = marked.groupBy("key").agg(
+        F.count("*").alias("rows"),
+        F.count_if("no_time").alias("no_time"),
+        F.count_if("inside").alias("inside"),
+    )
+    most, key, *counts = keys.agg(
+        F.max("rows"), F.max_by("key", "rows"), F.sum("no_time"), F.sum("inside")
+    ).first()
+    return most or 0, key or (), *(count or 0 for count in counts)
+
+
+def with_cut(rows: "DataFrame", plan: Plan, columns: Mapping[str, str], cut: Cut) -> "DataFrame":
+    """The rows with all columns of the hourly table, in their order."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    added = {
+        "run_id": F.lit(cut.run_id),
+        "cut_snapshot": F.lit(cut.snapshot),
+        "cut_lsn": F.lit(cut.marker_lsn).cast("bigint"),
+    }
+    if plan.time is not None:
+        added[HOURLY_PARTITION] = F.to_date(F.col(quoted(plan.time)))
+    return rows.select([added.get(name, F.col(quoted(name))).alias(name) for name in columns])

@@ -1,0 +1,115 @@
+"""One hourly run of a pipeline, step by step, whatever its tables and columns are.
+
+The order of the steps is the run's guarantee, as in run.py: the lock first, the snapshot before the
+marker, and one commit at the end, so that a run killed anywhere has changed nothing.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.batch.pipeline_rows import hourly_columns, in_window, require_sound, with_cut
+from lockstep.batch.spark_errors import spark_failures
+from lockstep.cdc.cuts import exported_snapshot, mark_cut
+from lockstep.cdc.run_commits import RunCommit
+from lockstep.contracts import ReadMode, Window
+from lockstep.enrich.plans import bind, result_schema, run
+from lockstep.pipeline.names import cut_prefix
+from lockstep.pipeline.plan import Plan, plan_of
+from lockstep.pipeline.project import Pipeline
+from lockstep.pipeline.query.at import at_snapshot
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.settings import Settings
+from lockstep.sinks.hourly_table import (
+    WindowColumns,
+    replace_all,
+    replace_window,
+    require_columns,
+)
+from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.postgres import connect_to
+from lockstep.sources.source_database import reader_of
+from lockstep.sources.source_tables import SourceReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class PipelineRun:
+    """A finished run: what its commit says, and how long it took (without session start)."""
+
+    commit: RunCommit
+    seconds: float
+
+
+def run_pipeline(
+    spark: "SparkSession", settings: Settings, pipeline: Pipeline, window: Window | None
+) -> PipelineRun:
+    """Run the pipeline's query and make its result the hourly table's rows of the window.
+
+    window: None for a pipeline without a time, whose table is replaced whole. Running it again
+    replaces the same rows. A failure, whatever it is, leaves the table as it was. Raises
+    PipelineError, ResultRefusedError, SourceValueError, PostgresUnavailableError, LakehouseError,
+    WriterBusyError.
+    """
+    started = time.monotonic()
+    plan, target = plan_of(pipeline), reader_of(settings, pipeline.source)
+    session = spark.newSession()
+    columns = hourly_columns(plan, result_schema(session, plan))
+    # Step 1: be the only writer, with room to write, of a table of these columns.
+    with sole_writer(settings, plan.hourly_table), spark_failures(settings, str(target)):
+        partition = HOURLY_PARTITION if plan.time else None
+        require_columns(session, settings.table_uri(plan.hourly_table), columns, partition)
+        # Step 2: export the snapshot that everything below reads.
+        with connect_to(target) as exporting, exported_snapshot(exporting) as exported:
+            # Step 3: mark the cut in the database's log.
+            with connect_to(target) as marking:
+                prefix = cut_prefix(pipeline.source.name)
+                cut = mark_cut(marking, exported, str(uuid.uuid4()), prefix)
+            # Step 4: read under the snapshot, run the query, and replace the rows in one commit.
+            _bind_tables(SourceReader(session, target, exported), settings, plan, window)
+            rewritten = at_snapshot(plan.query)
+            with _kept(run(session, rewritten)) as result:
+                rows = require_sound(plan, result, window, rewritten)
+                commit = RunCommit(window, ReadMode.TABLES, rows, cut)
+                _replace(
+                    with_cut(in_window(result, plan, window), plan, columns, cut),
+                    settings,
+                    plan,
+                    commit,
+                )
+    return PipelineRun(commit, time.monotonic() - started)
+
+
+def _bind_tables(
+    reader: SourceReader, settings: Settings, plan: Plan, window: Window | None
+) -> None:
+    """Of the fact only the window's rows, where a column of it says which these are."""
+    for table in plan.tables.values():
+        if table is plan.fact and plan.fact_time is not None and window is not None:
+            bind(reader.facts(plan, window, settings.batch_slice_rows), table.name)
+        else:
+            bind(reader.whole(table), table.name)
+
+
+@contextmanager
+def _kept(rows: "DataFrame") -> Iterator["DataFrame"]:
+    """Rows that are checked and then written are computed once."""
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _replace(rows: "DataFrame", settings: Settings, plan: Plan, commit: RunCommit) -> None:
+    table_uri, metadata = settings.table_uri(plan.hourly_table), commit.as_json()
+    if commit.window is None or plan.time is None:
+        replace_all(rows, table_uri, metadata)
+    else:
+        columns = WindowColumns(plan.time, HOURLY_PARTITION)
+        replace_window(rows, table_uri, columns, commit.window, metadata)
