@@ -1,4 +1,4 @@
-"""A pipeline's tables as one snapshot of its source has them, for Spark and for checks before it.
+"""A pipeline's tables as one snapshot of its source has them, for Spark.
 
 Of each table the columns that the plan reads, with exactly the types of the plan: the values are
 those that the stream's decoder gives for the same rows. What that decoder refuses is looked for by
@@ -7,6 +7,7 @@ is in column_reads.py.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -16,25 +17,25 @@ from lockstep.contracts import Window
 from lockstep.pipeline.plan import Plan, PlannedTable
 from lockstep.pipeline.types import ddl
 from lockstep.sources.column_reads import (
-    in_range,
-    instant,
+    ColumnRead,
+    inside,
+    local_times,
+    near,
     out_of_time,
-    received,
-    refused,
-    sent,
     why_refused,
 )
 from lockstep.sources.errors import SourceValueError
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc
 from lockstep.sources.window_slices import SlotCount, slice_window, slot_length
+from lockstep.sources.zone_clock import ZoneClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _OPTIONS = {"pushDownPredicate": "false"}
 """A condition of the author's on a text is Spark's, by code points, and not of a collation."""
-_WHOLE = sql.SQL("true")
+_ALL = sql.SQL("true")
 _SLICED_BY = "sliced_by"
 
 
@@ -49,13 +50,13 @@ class SourceReader:
     def __init__(
         self, spark: "SparkSession", target: RoleConnection, exported: ExportedSnapshot
     ) -> None:
-        self._spark, self._exported = spark, exported
+        self._spark, self._connection = spark, exported.connection
         self._jdbc = SnapshotJdbc(spark, target, exported, _OPTIONS)
 
     def whole(self, table: PlannedTable) -> "DataFrame":
         """All rows of a table, in one partition."""
-        self._require_exact(table, _WHOLE)
-        return self._read(table, _query(table, _WHOLE), ["true"])
+        columns = self._exact_columns(table, _ALL)
+        return self._read(table, columns, _query(table, columns, _ALL), ["true"])
 
     def facts(self, plan: Plan, window: Window, slice_rows: int) -> "DataFrame":
         """The rows of the fact whose `plan.fact_time` is in the window, in slices of that time.
@@ -63,27 +64,89 @@ class SourceReader:
         slice_rows: rows that a slice, which one task reads, should have at the most. Raises
         SourceValueError also when the fact has rows that are in no window.
         """
-        fact, column = plan.fact, plan.fact_time
+        fact, name = plan.fact, plan.fact_time
         self._require_times(plan)
-        self._require_exact(fact, _in(fact, column, window))
+        columns = self._exact_columns(fact, near(name, fact.types[name], window))
+        time = next(one for one in columns if one.name == name)
         slices = slice_window(
             window,
-            self._slots(fact, column, window),
+            self._slots(fact, time, window),
             rows_max=slice_rows,
             slices_min=self._spark.sparkContext.defaultParallelism,
         )
-        by = sql.SQL("{} AS {}").format(
-            instant(column, fact.types[column]), sql.Identifier(_SLICED_BY)
+        by = sql.SQL("{} AS {}").format(time.instant, sql.Identifier(_SLICED_BY))
+        query = _query(fact, columns, inside(time, window), by)
+        return self._read(fact, columns, query, [_between(part) for part in slices])
+
+    def _read(
+        self,
+        table: PlannedTable,
+        columns: Sequence[ColumnRead],
+        query: sql.Composable,
+        predicates: Sequence[str],
+    ) -> "DataFrame":
+        """Raises TypeError should a column not have the type that the plan says."""
+        sent = self._jdbc.read(query, "source_table", predicates)
+        rows = sent.select(
+            [
+                column.received(sent[_sent_name(place)]).alias(column.name)
+                for place, column in enumerate(columns)
+            ]
         )
-        query = _query(fact, _in(fact, column, window), by)
-        return self._read(fact, query, [_between(part) for part in slices])
+        expected = self._spark.createDataFrame([], ddl(table.types)).dtypes
+        if rows.dtypes != expected:
+            raise TypeError(f"table {table.name}: read as {rows.dtypes}, planned as {expected}")
+        return rows
+
+    def _exact_columns(self, table: PlannedTable, rows: sql.Composable) -> list[ColumnRead]:
+        """The table's columns, none of which has a value in these rows that cannot be read."""
+        columns = [
+            ColumnRead(name, type_, self._clock(table, name, rows) if type_.time_zone else None)
+            for name, type_ in table.types.items()
+        ]
+        self._require_exact(table, [one for one in columns if one.refused is not None], rows)
+        return columns
+
+    def _clock(self, table: PlannedTable, column: str, rows: sql.Composable) -> ZoneClock:
+        """For all the local times that these rows have in the years 1 to 9999."""
+        type_ = table.types[column]
+        query = sql.SQL(
+            "SELECT min(at), max(at) FROM {table} CROSS JOIN LATERAL unnest({times}) AS times (at) "
+            "WHERE {rows} AND at BETWEEN {first} AND {last}"
+        ).format(
+            table=_name(table),
+            times=local_times(column, type_),
+            rows=rows,
+            first=sql.Literal(datetime.min),
+            last=sql.Literal(datetime.max),
+        )
+        first, last = self._connection.execute(query).fetchone()
+        return ZoneClock.of(type_.time_zone, first or datetime.min, last or datetime.min)
+
+    def _require_exact(
+        self, table: PlannedTable, columns: Sequence[ColumnRead], rows: sql.Composable
+    ) -> None:
+        if not columns:
+            return
+        counts = (sql.SQL("count(*) FILTER (WHERE {})").format(one.refused) for one in columns)
+        query = sql.SQL("SELECT {counts} FROM {table} WHERE {rows}").format(
+            counts=sql.SQL(", ").join(counts), table=_name(table), rows=rows
+        )
+        found = self._connection.execute(query).fetchone()
+        for column, count in zip(columns, found, strict=True):
+            if count:
+                raise SourceValueError(
+                    f"table {table.name}, column {column.name}: {count:,} values of type "
+                    f"{column.type.pg} cannot be kept exactly ({why_refused(column.type)}): change "
+                    "these rows, or leave the column out of the query"
+                )
 
     def _require_times(self, plan: Plan) -> None:
         fact, column = plan.fact, plan.fact_time
         query = sql.SQL("SELECT count(*) FROM {table} WHERE {out_of_time}").format(
             table=_name(fact), out_of_time=out_of_time(column, fact.types[column])
         )
-        (rows,) = self._exported.connection.execute(query).fetchone()
+        (rows,) = self._connection.execute(query).fetchone()
         if rows:
             raise SourceValueError(
                 f"pipeline {plan.name}: {rows:,} rows of {fact.name} have a time that no window "
@@ -91,64 +154,33 @@ class SourceReader:
                 f"{plan.time}: give these rows a time, and declare {column} NOT NULL"
             )
 
-    def _slots(self, fact: PlannedTable, column: str, window: Window) -> list[SlotCount]:
+    def _slots(self, fact: PlannedTable, time: ColumnRead, window: Window) -> list[SlotCount]:
         """The fact's rows in each filled slot of the window, in time order."""
         query = sql.SQL(
             "SELECT date_bin({slot}, {instant}, {start}) AS slot_start, count(*) FROM {table} "
-            "WHERE {in_window} GROUP BY slot_start ORDER BY slot_start"
+            "WHERE {inside} GROUP BY slot_start ORDER BY slot_start"
         ).format(
             slot=sql.Literal(slot_length(window)),
-            instant=instant(column, fact.types[column]),
+            instant=time.instant,
             start=sql.Literal(window.start),
             table=_name(fact),
-            in_window=_in(fact, column, window),
+            inside=inside(time, window),
         )
-        return [SlotCount(*row) for row in self._exported.connection.execute(query)]
-
-    def _read(
-        self, table: PlannedTable, query: sql.Composable, predicates: Sequence[str]
-    ) -> "DataFrame":
-        """Raises TypeError should a column not have the type that the plan says."""
-        sent_rows = self._jdbc.read(query, "source_table", predicates)
-        columns = [
-            received(sent_rows[_sent_name(place)], type_).alias(name)
-            for place, (name, type_) in enumerate(table.types.items())
-        ]
-        rows = sent_rows.select(columns)
-        expected = sent_rows.sparkSession.createDataFrame([], ddl(table.types)).dtypes
-        if rows.dtypes != expected:
-            raise TypeError(f"table {table.name}: read as {rows.dtypes}, planned as {expected}")
-        return rows
-
-    def _require_exact(self, table: PlannedTable, rows: sql.Composable) -> None:
-        conditions = {name: refused(name, type_) for name, type_ in table.types.items()}
-        columns = [name for name, condition in conditions.items() if condition is not None]
-        if not columns:
-            return
-        counts = (
-            sql.SQL("count(*) FILTER (WHERE {})").format(conditions[name]) for name in columns
-        )
-        query = sql.SQL("SELECT {counts} FROM {table} WHERE {rows}").format(
-            counts=sql.SQL(", ").join(counts), table=_name(table), rows=rows
-        )
-        found = self._exported.connection.execute(query).fetchone()
-        for name, count in zip(columns, found, strict=True):
-            if count:
-                type_ = table.types[name]
-                raise SourceValueError(
-                    f"table {table.name}, column {name}: {count:,} values of type {type_.pg} "
-                    f"cannot be kept exactly ({why_refused(type_)}): change these rows, or leave "
-                    "the column out of the query"
-                )
+        return [SlotCount(*row) for row in self._connection.execute(query)]
 
 
-def _query(table: PlannedTable, rows: sql.Composable, *more: sql.Composable) -> sql.Composable:
-    columns = (
-        sql.SQL("{} AS {}").format(sent(name, type_), sql.Identifier(_sent_name(place)))
-        for place, (name, type_) in enumerate(table.types.items())
+def _query(
+    table: PlannedTable,
+    columns: Sequence[ColumnRead],
+    rows: sql.Composable,
+    *more: sql.Composable,
+) -> sql.Composable:
+    sent = (
+        sql.SQL("{} AS {}").format(one.sent, sql.Identifier(_sent_name(place)))
+        for place, one in enumerate(columns)
     )
     return sql.SQL("SELECT {columns} FROM {table} WHERE {rows}").format(
-        columns=sql.SQL(", ").join([*columns, *more]), table=_name(table), rows=rows
+        columns=sql.SQL(", ").join([*sent, *more]), table=_name(table), rows=rows
     )
 
 
@@ -159,10 +191,6 @@ def _sent_name(place: int) -> str:
 
 def _name(table: PlannedTable) -> sql.Identifier:
     return sql.Identifier(table.name.schema, table.name.name)
-
-
-def _in(fact: PlannedTable, column: str, window: Window) -> sql.Composable:
-    return in_range(column, fact.types[column], window.start, window.end)
 
 
 def _between(part: Window) -> str:
