@@ -96,6 +96,21 @@ def read_texts(found: pa.Table, table: PlannedTable) -> list[list[str]]:
     ]
 
 
+def test_postgresql_evaluates_no_condition_of_the_query(
+    spark: SparkSession, postgres: Settings, admin: psycopg.Connection
+) -> None:
+    """It would compare texts by its collation, and Spark, as in a stream, does by code points."""
+    column = Column("v", "text")
+    admin.execute(f"CREATE TABLE {TABLE} (id integer PRIMARY KEY, v text)")
+    target = role_connection(postgres, Role.ADMIN)
+    with connect_to(target) as connection, exported_snapshot(connection) as exported:
+        rows = SourceReader(spark, target, exported).whole(planned([column])).filter("v < 'a'")
+        plan = rows._jdf.queryExecution().executedPlan().toString()
+    admin.execute(f"DROP TABLE {TABLE}")
+    assert "Filter (" in plan
+    assert "*LessThan" not in plan  # the asterisk is of conditions that Spark leaves to the source
+
+
 REFUSED = [
     ("numeric(10,2)", "'NaN'", "NaN"),
     ("date", "'0044-03-15 BC'", "BC, infinity or after the year 9999"),

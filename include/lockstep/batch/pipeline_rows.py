@@ -1,5 +1,6 @@
 """A pipeline's result as rows of its hourly table: what it must be, and what is added to it."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TIMES = ("timestamp", "date")
+_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==")
 
 
 def hourly_columns(plan: Plan, result: "StructType") -> dict[str, str]:
@@ -55,7 +57,7 @@ def require_sound(
     try:
         rows_max, key, without_time, count = _counted(plan, rows, window)
     except (ArithmeticException, DateTimeException, NumberFormatException) as error:
-        raise rewritten.refused(str(error).splitlines()[0]) from error
+        raise rewritten.refused(_placed(str(error))) from error
     if without_time:
         raise ResultRefusedError(
             f"pipeline {plan.name}: {without_time:,} rows of the result have no {plan.time}, so "
@@ -68,6 +70,13 @@ def require_sound(
             "is of one row: see which JOIN finds several rows"
         )
     return count
+
+
+def _placed(message: str) -> str:
+    """The first line of an error of Spark's tasks, with the place as its analysis writes it."""
+    place = _PLACE.search(message)
+    where = f" (line {place[1]}, pos {int(place[2]) - 1})" if place else ""
+    return message.splitlines()[0] + where
 
 
 def _of(plan: Plan, window: Window | None) -> str:
