@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lockstep.cli.pipeline_compare import compare
 from lockstep.cli.pipeline_run import run
 from lockstep.cli.pipeline_stream import stream
 from lockstep.project import project_dir
@@ -94,6 +95,9 @@ def schema(
 
     model = SourceManifest if kind is ManifestKind.SOURCE else PipelineManifest
     typer.echo(json.dumps(model.model_json_schema(), indent=2))
+
+
+app.command()(compare)
 
 
 def _table(project: "Project") -> "Table":

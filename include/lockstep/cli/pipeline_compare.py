@@ -1,0 +1,26 @@
+"""`lockstep pipeline compare`: a window of a pipeline's hourly table against a stream.
+
+Only the talking is here; comparing is lockstep.parity's.
+"""
+
+from typing import Annotated
+
+import typer
+
+from lockstep.pipeline.modes import Mode
+
+
+def compare(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")],
+    mode: Annotated[Mode, typer.Argument(metavar="MODE", help="One of the pipeline's modes.")],
+    start: Annotated[str, typer.Argument(help="Begin of the window, e.g. 2015-01-01T11:00:00Z.")],
+    end: Annotated[str, typer.Argument(help="End of the window, not part of it.")],
+) -> None:
+    """Compare the rows of [START, END) at the hourly run's own cut, and name what differs.
+
+    Exits with 0 when all agree, or differ by what the pipeline tolerates; 1 when the window fails;
+    2 when it cannot be compared; 3 when the stream has not passed the cut yet. Nothing is kept.
+    """
+    from lockstep.parity.pipeline_command import compare_window
+
+    raise typer.Exit(compare_window(name, mode, start, end))

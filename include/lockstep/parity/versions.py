@@ -1,0 +1,220 @@
+"""The versions of a source's rows, as its history has them, and which of them facts lead to.
+
+Reads the history's Delta table without Spark. What the versions explain is not here: cause.py.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
+from lockstep.cdc.cuts import DatabaseSnapshot
+from lockstep.errors import LakehouseError
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.plan import Plan, PlannedTable
+from lockstep.pipeline.query.reach import Reach
+
+NOWHERE = -1
+"""The place of a row that is not there yet."""
+_COLUMNS = ["row_key", "op", "row", "tx_id", "commit_lsn", "committed_at"]
+
+
+@dataclass(frozen=True)
+class Version:
+    """A row as a transaction left it. values: in the order of the table's columns; None: deleted.
+
+    tx_id: None in rows of the initial snapshot, whose commit_lsn is 0.
+    """
+
+    values: tuple[Any, ...] | None
+    tx_id: int | None
+    commit_lsn: int
+    committed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class RowHistory:
+    """All versions of one row, in the order of their commits, at most one of a commit."""
+
+    table: TableName
+    row_key: str
+    versions: tuple[Version, ...]
+
+    def place_at(self, commit_lsn: int) -> int:
+        """Which version is valid at a commit."""
+        return bisect_right(self.versions, commit_lsn, key=lambda one: one.commit_lsn) - 1
+
+    def place_in(self, seen: DatabaseSnapshot) -> int:
+        """Which version a snapshot sees: the last one, though it may not see all before it."""
+        places = [n for n, one in enumerate(self.versions) if is_seen(one.tx_id, seen)]
+        return max(places, default=NOWHERE)
+
+    def values(self, place: int) -> tuple[Any, ...] | None:
+        """The row at a place of versions; None where it is not there."""
+        return None if place == NOWHERE else self.versions[place].values
+
+
+Place = Callable[[RowHistory], int]
+"""Which version of a row is valid at a point, by its place; NOWHERE before the first."""
+
+
+class RowHistories:
+    """The rows that some facts lead to, at any commit or in any snapshot, with all versions."""
+
+    def __init__(self, tables: Mapping[TableName, PlannedTable]) -> None:
+        self._tables = tables
+        self._rows: dict[TableName, dict[str, RowHistory]] = {name: {} for name in tables}
+        self._with: dict[tuple[TableName, str], dict[Any, set[str]]] = {}
+
+    def add(self, rows: Iterable[RowHistory]) -> None:
+        """Rows of any tables, with all of their versions."""
+        for row in rows:
+            self._rows[row.table][row.row_key] = row
+        self._with.clear()
+
+    def of(self, table: TableName) -> Mapping[str, RowHistory]:
+        """The rows of a table by key."""
+        return self._rows[table]
+
+    def values_of(self, step: Reach) -> set[Any]:
+        """The values by which a step leads on, of all versions that are there."""
+        place = self._tables[step.from_table].columns.index(step.from_column)
+        rows = self._rows[step.from_table].values()
+        versions = (one.values for row in rows for one in row.versions)
+        return {value for row in versions if row for value in leading(row[place], step)}
+
+    def led_to(self, step: Reach, row_keys: Iterable[str], place: Place) -> set[str]:
+        """The rows to which a step leads from these, by the versions valid at one point."""
+        from_place = self._tables[step.from_table].columns.index(step.from_column)
+        to_place = self._tables[step.table].columns.index(step.column)
+        leaders = (self._valid(step.from_table, row_key, place) for row_key in row_keys)
+        values = {value for row in leaders if row for value in leading(row[from_place], step)}
+        return {
+            row_key
+            for value in values
+            for row_key in self._ever_with(step.table, step.column, value)
+            if (row := self._valid(step.table, row_key, place))
+            and comparable(row[to_place]) == value
+        }
+
+    def _valid(self, table: TableName, row_key: str, place: Place) -> tuple[Any, ...] | None:
+        row = self._rows[table][row_key]
+        return row.values(place(row))
+
+    def _ever_with(self, table: TableName, column: str, value: Any) -> Collection[str]:
+        """The keys of the rows that had a value (as `leading` gives it) in any version."""
+        if (table, column) not in self._with:
+            place = self._tables[table].columns.index(column)
+            found: dict[Any, set[str]] = defaultdict(set)
+            for row_key, row in self._rows[table].items():
+                for one in row.versions:
+                    if one.values:
+                        found[comparable(one.values[place])].add(row_key)
+            self._with[table, column] = found
+        return self._with[table, column].get(value, ())
+
+
+class HistoryReader:
+    """One version of a source's history. Its methods raise LakehouseError with the reason."""
+
+    def __init__(self, history: DeltaTable, tables: Mapping[TableName, PlannedTable]) -> None:
+        self._rows = history.to_pyarrow_dataset()
+        self._tables = tables
+
+    def of_keys(self, table: TableName, row_keys: Collection[str]) -> Iterator[RowHistory]:
+        """These rows of a table, as far as the history has them."""
+        if not row_keys:
+            return
+        wanted = ds.field("row_key").isin(sorted(row_keys))
+        found: dict[str, dict[int, Version]] = defaultdict(dict)
+        for one in self._read(table, wanted):
+            version = Version(
+                None if one["op"] == "d" else self._decoded(table, one["row"]),
+                one["tx_id"],
+                one["commit_lsn"],
+                one["committed_at"],
+            )
+            found[one["row_key"]][version.commit_lsn] = version
+        for row_key, versions in found.items():
+            in_order = tuple(versions[lsn] for lsn in sorted(versions))
+            yield RowHistory(table, row_key, in_order)
+
+    def keys_with(self, table: TableName, column: str, values: Collection[Any]) -> set[str]:
+        """The keys of a table's rows of which a version has one of the values in a column.
+
+        values: as `leading` gives them. Reads the table's whole history, unless the column is its
+        primary key.
+        """
+        planned = self._tables[table]
+        if planned.key == (column,):
+            return {planned.key_text((value,)) for value in values}
+        if not values:
+            return set()
+        place = planned.columns.index(column)
+        return {
+            one["row_key"]
+            for one in self._read(table, ds.field("op") != "d")
+            if comparable(self._decoded(table, one["row"])[place]) in values
+        }
+
+    def _read(self, table: TableName, condition: ds.Expression) -> Iterator[dict[str, Any]]:
+        of_table = ds.field("table") == str(table)
+        for batch in self._rows.to_batches(columns=_COLUMNS, filter=of_table & condition):
+            yield from batch.to_pylist()
+
+    def _decoded(self, table: TableName, row: str) -> tuple[Any, ...]:
+        try:
+            return msgspec.structs.astuple(self._tables[table].decoder.decode(row.encode()))
+        except ValueError as error:
+            raise LakehouseError(
+                f"the source's history has a row that the catalog does not fit: {error}. Write the "
+                "catalog again with `lockstep source add`"
+            ) from error
+
+
+def reached_rows(reader: HistoryReader, plan: Plan, facts: Collection[str]) -> RowHistories:
+    """The facts with these keys, and all rows that any of their versions may lead to.
+
+    A step is repeated while it leads to more: a table that is joined with itself again and again
+    is reached by the same step each time.
+    """
+    rows = RowHistories(plan.tables)
+    rows.add(reader.of_keys(plan.fact.name, facts))
+    is_more = True
+    while is_more:
+        is_more = False
+        for step in plan.steps:
+            wanted = reader.keys_with(step.table, step.column, rows.values_of(step))
+            added = list(reader.of_keys(step.table, wanted - rows.of(step.table).keys()))
+            rows.add(added)
+            is_more = is_more or bool(added)
+    return rows
+
+
+def is_seen(tx_id: int | None, seen: DatabaseSnapshot) -> bool:
+    """Whether a snapshot sees a transaction; None is of before every snapshot."""
+    return tx_id is None or (tx_id < seen.xmax and tx_id not in seen.in_progress)
+
+
+def leading(value: Any, step: Reach) -> Iterator[Any]:
+    """The values by which a step leads on from a row's value; nulls lead nowhere."""
+    for one in (value or ()) if step.is_element else (value,):
+        if one is not None:
+            yield comparable(one)
+
+
+def comparable(value: Any) -> Any:
+    """The value as one that == compares as Spark does: NaN is equal to NaN, lists by element."""
+    if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone is not itself
+        return "NaN"
+    if isinstance(value, list | tuple):
+        return tuple(map(comparable, value))
+    if isinstance(value, dict):
+        return tuple((name, comparable(one)) for name, one in value.items())
+    return value
