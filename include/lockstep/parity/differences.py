@@ -9,6 +9,8 @@ from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.contracts import DifferenceClass, Window
 from lockstep.pipeline.plan import Plan
 
+COMMIT = ("op", "tx_id", "commit_lsn", "committed_at")
+"""What is kept of a change, apart from its values."""
 BATCH_ROWS, STREAM_CHANGES = "batch_rows", "stream_changes"
 
 
@@ -43,14 +45,15 @@ def differences_sql(plan: Plan, seen: DatabaseSnapshot, window: Window) -> str:
       is never among them: it is a value_mismatch that the source's history explains;
     - in_batch, in_stream: whether either side has the row in the window at the cut;
     - batch: struct of c0, c1, …, the values of plan.outputs; null where there is none;
-    - stream: struct of the last change that is seen: row (as batch), op, tx_id, commit_lsn and
-      committed_at; after_cut: the same of the last one that is not seen;
+    - stream: struct of the last change that is seen: c0, c1, … as batch, then op, tx_id,
+      commit_lsn and committed_at; after_cut: the same of the last one that is not seen;
     - batch_rows, repeated_changes: how many rows the hourly table has of the key, and how many
       of the changes that are seen are there again at the same commit_lsn;
     - differing: the positions in plan.outputs of the columns whose values differ.
     """
-    key = _struct("k", plan.key)
-    row = _struct("c", plan.outputs)
+    key, row = _struct("k", plan.key), _struct("c", plan.outputs)
+    of_commit = ", ".join(f"'{name}', {name}" for name in COMMIT)
+    change = f"{row.removesuffix(')')}, {of_commit})"
     position = _position_of_time(plan)
     return f"""
 WITH batch_rows_by_key AS (
@@ -61,10 +64,7 @@ WITH batch_rows_by_key AS (
 changes AS (
     SELECT
         {key} AS key,
-        NAMED_STRUCT(
-            'row', {row}, 'op', op, 'tx_id', tx_id, 'commit_lsn', commit_lsn,
-            'committed_at', committed_at
-        ) AS change,
+        {change} AS change,
         commit_lsn,
         {is_seen("tx_id", seen)} AS is_seen
     FROM {STREAM_CHANGES}
@@ -96,13 +96,13 @@ judged AS (
         *,
         -- What the hourly table has not may still be of another window, by the stream.
         COALESCE(
-            stream.op <> 'd' AND (in_batch OR {in_window(f"stream.row.c{position}", window)}), FALSE
+            stream.op <> 'd' AND (in_batch OR {in_window(f"stream.c{position}", window)}), FALSE
         ) AS in_stream,
         {_differing(plan)} AS differing
     FROM paired
 )
 SELECT
-    key, {_class(f"after_cut.row.c{position}", window)} AS class, in_batch, in_stream, batch,
+    key, {_class(f"after_cut.c{position}", window)} AS class, in_batch, in_stream, batch,
     stream, after_cut, batch_rows, repeated_changes, differing
 FROM judged
 """  # noqa: S608 - names are quoted, all else is numbers and times of ours
@@ -123,7 +123,7 @@ def _class(time_after_cut: str, window: Window) -> str:
 
 def _differing(plan: Plan) -> str:
     compared = [n for n, name in enumerate(plan.outputs) if name not in plan.key]
-    found = ", ".join(f"IF(stream.row.c{n} <=> batch.c{n}, NULL, {n})" for n in compared)
+    found = ", ".join(f"IF(stream.c{n} <=> batch.c{n}, NULL, {n})" for n in compared)
     return f"FILTER(CAST(ARRAY({found}) AS ARRAY<INT>), n -> n IS NOT NULL)"
 
 

@@ -181,16 +181,13 @@ def _bind_both_sides(plan: Plan, window: Window, batch: "DataFrame", stream: "Da
     A change may lie outside the window by its time only, so keys are found by time first, and
     their changes by key.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     inside = in_window(quoted(plan.time), window)
     batch, names = batch.where(inside), [f"k{n}" for n in range(len(plan.key))]
     columns = [quoted(name) for name in plan.key]
     keys = batch.select(*columns).union(stream.where(inside).select(*columns)).distinct()
     keys = keys.toDF(*names)
-    is_same = [
-        F.col(column).eqNullSafe(F.col(name)) for column, name in zip(columns, names, strict=True)
-    ]
+    pairs = zip(columns, names, strict=True)
+    is_same = [stream[column].eqNullSafe(keys[name]) for column, name in pairs]
     batch.createOrReplaceTempView(BATCH_ROWS)
     stream.join(keys, is_same, "left_semi").createOrReplaceTempView(STREAM_CHANGES)
 
@@ -204,7 +201,7 @@ def _counted(
     from pyspark.sql import functions as F  # noqa: N812
 
     met = Observation()
-    judged = spark.sql(sql).observe(met, F.count_if("in_batch OR in_stream").alias("rows"))
+    judged = spark.sql(sql).observe(met, F.count_if(F.expr("in_batch OR in_stream")).alias("rows"))
     differing = judged.where("class IS NOT NULL")
     differing.persist()
     try:
@@ -240,8 +237,8 @@ def _difference(plan: Plan, row: Mapping[str, Any]) -> Difference:
 def _stream_change(change: Mapping[str, Any] | None) -> StreamChange | None:
     if change is None:
         return None
-    own = {name: change[name] for name in ("op", "tx_id", "commit_lsn", "committed_at")}
-    return StreamChange(_values(change["row"]), **own)
+    *values, op, tx_id, commit_lsn, committed_at = change.values()
+    return StreamChange(tuple(values), op, tx_id, commit_lsn, committed_at)
 
 
 def _values(fields: Mapping[str, Any] | None) -> Values | None:

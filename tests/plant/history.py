@@ -1,0 +1,313 @@
+"""A history of the plant made up at random, and what an hourly run and a stream make of it.
+
+All is computed here in plain Python from the list of transactions: the hourly table's rows as the
+cut's snapshot sees them, the change log with each reading as of its own commit, the source's
+history, which keys differ and why, and which transactions explain a drift. Nothing of the product's
+is used but the columns of its tables. Names are the plant's logical ones.
+
+Sites have a key of their own, `number`, and are found by `code`, which may change.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from lockstep.contracts import Window
+
+from tests.parity.history import seen_by
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+WINDOW = Window(NOON, NOON + timedelta(hours=1))
+COMPARED = ("measured_at", "sensor_name", "city", "amount")
+MARKER_LSN = 10**9
+Key = tuple[str, str | int]
+Row = dict | None
+
+
+@dataclass
+class Transaction:
+    """writes: the rows as it left them, by table and key; None for one that it deleted.
+
+    tx_id None, commit_lsn 0: the initial snapshot.
+    """
+
+    tx_id: int | None
+    commit_lsn: int
+    committed_at: datetime
+    writes: dict[Key, Row] = field(default_factory=dict)
+    is_seen: bool = True
+
+
+def result(reading: dict, rows: dict[Key, Row]) -> dict:
+    """The query over one state of the tables."""
+    sensor = rows.get(("sensor", reading["sensor_id"])) or {}
+    site = site_of(sensor, rows)
+    factor, value = sensor.get("factor"), reading["value"]
+    return {
+        "measured_at": reading["taken_at"],
+        "sensor_name": sensor.get("name"),
+        "city": (rows[site] if site else {}).get("city"),
+        "amount": None if None in (factor, value) else value * factor,
+    }
+
+
+def site_of(sensor: dict, rows: dict[Key, Row]) -> Key | None:
+    code = sensor.get("site_code")
+    of_code = [key for key, row in rows.items() if key[0] == "site" and row and row["code"] == code]
+    return next(iter(of_code), None) if code is not None else None
+
+
+def in_window(row: dict) -> bool:
+    return WINDOW.start <= row["measured_at"] < WINDOW.end
+
+
+@dataclass
+class History:
+    """transactions: in the order of their commits."""
+
+    transactions: list[Transaction]
+
+    @property
+    def snapshot(self) -> str:
+        """As PostgreSQL writes it."""
+        hidden = sorted(t.tx_id for t in self.transactions if not t.is_seen)
+        newest = max((t.tx_id for t in self.transactions if t.is_seen and t.tx_id), default=0)
+        xmax = min((tx_id for tx_id in hidden if tx_id > newest), default=newest + 1)
+        in_progress = [tx_id for tx_id in hidden if tx_id < xmax]
+        return f"{min([*in_progress, xmax])}:{xmax}:{','.join(map(str, in_progress))}"
+
+    def state(self, lsn: int | None = None) -> dict[Key, Row]:
+        """The rows as of a commit; None: as the cut sees them."""
+        found: dict[Key, Row] = {}
+        for one in self.transactions:
+            if one.is_seen if lsn is None else one.commit_lsn <= lsn:
+                found |= one.writes
+        return found
+
+    def hourly_rows(self) -> list[dict]:
+        rows = self.state()
+        results = (
+            {"reading_id": key, **result(row, rows)}
+            for (table, key), row in rows.items()
+            if table == "fact" and row is not None
+        )
+        return [row for row in results if in_window(row)]
+
+    def change_log(self) -> list[dict]:
+        """One row for each reading and transaction, as of its commit."""
+        rows: dict[Key, Row] = {}
+        log = []
+        for one in self.transactions:
+            before = {key for key, row in rows.items() if row is not None}
+            rows |= one.writes
+            for (table, key), row in one.writes.items():
+                if table == "fact":
+                    op = "d" if row is None else "u" if (table, key) in before else "c"
+                    values = dict.fromkeys(COMPARED) if row is None else result(row, rows)
+                    log.append(
+                        {
+                            "reading_id": key,
+                            **values,
+                            "op": op,
+                            "tx_id": one.tx_id,
+                            "commit_lsn": one.commit_lsn,
+                            "committed_at": one.committed_at,
+                        }
+                    )
+        return log
+
+    def history_rows(self) -> Iterator[dict]:
+        """table and row by their logical names; row as Debezium's JSON has it."""
+        known: set[Key] = set()
+        for one in self.transactions:
+            for key, row in one.writes.items():
+                yield {
+                    "table": key[0],
+                    "row_key": json.dumps([key[1]], separators=(",", ":")),
+                    "op": "d" if row is None else "u" if key in known else "c",
+                    "row": row and {"key": key[1], **row},
+                    "tx_id": one.tx_id,
+                    "commit_lsn": one.commit_lsn,
+                    "committed_at": one.committed_at,
+                }
+                known.add(key)
+
+    def expected(self) -> dict[str, str]:
+        """The class of each reading of the window that differs, when neither side is at fault."""
+        hourly = {row["reading_id"]: row for row in self.hourly_rows()}
+        seen, after = self._last_changes()
+        expected = {}
+        for key in hourly.keys() | after.keys():
+            if key not in hourly:
+                if after[key]["op"] != "d" and in_window(after[key]):
+                    expected[key] = "changed_after_cut"
+            elif any(hourly[key][name] != seen[key][name] for name in COMPARED):
+                expected[key] = "dimension_drift"
+            elif key in after:
+                expected[key] = "changed_after_cut"
+        return expected
+
+    def causes(self, key: str, column: str) -> set[int]:
+        """The transactions that explain a drift of a column, by what the query reads for it.
+
+        A site that is another one at the other point counts by its code, or when it came or went.
+        """
+        lsn = self._last_changes()[0][key]["commit_lsn"]
+        then, cut = self.state(lsn), self.state()
+        sensor = "sensor", cut["fact", key]["sensor_id"]
+        read = {"sensor_name": "name", "amount": "factor", "city": "site_code"}[column]
+        found = {self._last_change(sensor, lsn, name) for name in (read, None)}
+        sites = site_of(then.get(sensor) or {}, then), site_of(cut.get(sensor) or {}, cut)
+        for site in {*sites} - {None} if column == "city" else ():
+            is_there_twice = then.get(site) is not None and cut.get(site) is not None
+            found.add(self._last_change(site, lsn, "code"))
+            if sites[0] == sites[1] or not is_there_twice:
+                found.add(self._last_change(site, lsn, "city"))
+        return found - {None}
+
+    def _last_change(self, key: Key, lsn: int, column: str | None) -> int | None:
+        """Which transaction gave a row the last value that differs; column None: its presence."""
+        writing = [one for one in self.transactions if key in one.writes]
+        of_commit = [one for one in writing if one.commit_lsn <= lsn]
+        of_cut = [one for one in writing if one.is_seen]
+        first, last = sorted((len(of_commit), len(of_cut)))
+
+        def value(count: int) -> object:
+            row = writing[count - 1].writes[key] if count else None
+            return row is not None if column is None else (row or {}).get(column)
+
+        if value(first) == value(last):
+            return None
+        changing = (n for n in range(last, first, -1) if value(n) != value(n - 1))
+        return writing[next(changing) - 1].tx_id
+
+    def _last_changes(self) -> tuple[dict[str, dict], dict[str, dict]]:
+        """Of each reading the last change that the cut sees, and the last that it does not see."""
+        seen_lsns = {one.commit_lsn for one in self.transactions if one.is_seen}
+        seen: dict[str, dict] = {}
+        after: dict[str, dict] = {}
+        for change in self.change_log():
+            side = seen if change["commit_lsn"] in seen_lsns else after
+            side[change["reading_id"]] = change
+        return seen, after
+
+
+class Works:
+    """Makes transactions up: readings, and now and then changes of what they refer to."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.rows: dict[Key, Row] = {}
+        self.transactions: list[Transaction] = []
+        self.sensors = [self._uuid() for _ in range(10)]
+        self._ids = list(range(2**33, 2**33 + 100_000))
+        filled: dict[Key, Row] = {("site", n): self._site(n) for n in range(1, 8)}
+        filled |= {("sensor", key): self._sensor() for key in self.sensors[:-1]}
+        filled |= dict(self._reading() for _ in range(5))
+        self.commit(filled, of_snapshot=True)
+
+    def shift(self, transactions: int) -> History:
+        """A history of so many transactions, of which the cut does not see the last, and others."""
+        for _ in range(transactions):
+            self.commit(dict(self._work()))
+        history = History(self.transactions)
+        last = len(self.transactions) - self.rng.randint(3, 12)
+        seen = seen_by(self.rng, self.transactions, last, frozenset({0}))
+        for one in self.transactions:
+            one.is_seen = one.commit_lsn in seen
+        return history
+
+    def commit(self, writes: dict[Key, Row], *, of_snapshot: bool = False) -> Transaction:
+        """The ids of transactions follow the order of the commits roughly only."""
+        self.rows |= writes
+        number = len(self.transactions)
+        one = Transaction(
+            tx_id=None if of_snapshot else self._ids.pop(self.rng.randint(0, 6)),
+            commit_lsn=0 if of_snapshot else 1_000 + number * 8,
+            committed_at=NOON + timedelta(seconds=number),
+            writes=writes,
+        )
+        self.transactions.append(one)
+        return one
+
+    def _work(self) -> list[tuple[Key, Row]]:
+        readings = [key for key, row in self.rows.items() if key[0] == "fact" and row]
+        some_reading, sensor = self.rng.choice(readings), self.rng.choice(self.sensors)
+        kinds = {
+            "reading": 12,
+            "corrected": 2,
+            "deleted": 1,
+            "renamed": 2,
+            "moved": 2,
+            "city": 2,
+            "code": 1,
+            "sensor gone or back": 1,
+            "site gone or back": 1,
+            "reading and factor": 2,
+        }
+        match self.rng.choices(list(kinds), list(kinds.values()))[0]:
+            case "corrected":
+                return [(some_reading, {**self.rows[some_reading], "value": self._number(12)})]
+            case "deleted":
+                return [(some_reading, None)]
+            case "renamed":
+                return self._updated("sensor", sensor, name=self._text())
+            case "moved":
+                return self._updated("sensor", sensor, site_code=self._code())
+            case "city":
+                return self._updated("site", self.rng.randint(1, 7), city=self._text())
+            case "code":
+                number = self.rng.randint(1, 7)
+                return self._updated("site", number, code=f"code {number}.{self.rng.randint(1, 2)}")
+            case "sensor gone or back":
+                gone = self.rows.get(("sensor", sensor)) is not None
+                return [(("sensor", sensor), None if gone else self._sensor())]
+            case "site gone or back":
+                number = self.rng.randint(1, 7)
+                gone = self.rows["site", number] is not None
+                return [(("site", number), None if gone else self._site(number))]
+            case "reading and factor":
+                return [self._reading(), *self._updated("sensor", sensor, factor=self._number(6))]
+            case _:
+                return [self._reading() for _ in range(self.rng.choice((1, 1, 2)))]
+
+    def _updated(self, table: str, key: str | int, **values: object) -> list[tuple[Key, Row]]:
+        row = self.rows.get((table, key))
+        return [((table, key), {**row, **values})] if row else [self._reading()]
+
+    def _reading(self) -> tuple[Key, Row]:
+        seconds = self.rng.randint(-600, 4199)
+        reading = {
+            "sensor_id": self.rng.choice(self.sensors),
+            "value": self.rng.choice((self._number(12), self._number(12), None)),
+            "taken_at": NOON + timedelta(seconds=seconds, microseconds=self.rng.randint(0, 1)),
+        }
+        return ("fact", self._uuid()), reading
+
+    def _sensor(self) -> dict:
+        return {
+            "serial": self.rng.randint(1, 10**6),
+            "name": self._text(),
+            "factor": self._number(6),
+            "site_code": self._code(),
+        }
+
+    def _site(self, number: int) -> dict:
+        return {"code": f"code {number}.1", "city": self._text()}
+
+    def _code(self) -> str | None:
+        code = f"code {self.rng.randint(1, 7)}.{self.rng.choice((1, 1, 2))}"
+        return self.rng.choice((code, code, code, None))
+
+    def _number(self, precision: int) -> Decimal:
+        return Decimal(self.rng.randint(-(10 ** min(precision, 7)) + 1, 10**6 - 1)) / 1000
+
+    def _text(self) -> str:
+        return f"“{self.rng.randrange(10**6)}” [b]'`"
+
+    def _uuid(self) -> str:
+        return str(UUID(int=self.rng.getrandbits(128)))
