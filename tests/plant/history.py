@@ -10,7 +10,7 @@ Sites have a key of their own, `number`, and are found by `code`, which may chan
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -151,6 +151,19 @@ class History:
                 expected[key] = "changed_after_cut"
         return expected
 
+    def corrected(self) -> list[str]:
+        """Readings of the window, unlike after each of the last two changes that the cut sees."""
+        found = []
+        hourly = {row["reading_id"] for row in self.hourly_rows()}
+        seen = {one.commit_lsn for one in self.transactions if one.is_seen}
+        log = [change for change in self.change_log() if change["commit_lsn"] in seen]
+        for key in sorted(hourly):
+            amounts = [change["amount"] for change in log if change["reading_id"] == key]
+            now = next(row["amount"] for row in self.hourly_rows() if row["reading_id"] == key)
+            if len(amounts) > 1 and amounts[-2] != now:
+                found.append(key)
+        return found
+
     def causes(self, key: str, column: str) -> set[int]:
         """The transactions that explain a drift of a column, by what the query reads for it.
 
@@ -203,23 +216,30 @@ class Works:
         self.rng = random.Random(seed)
         self.rows: dict[Key, Row] = {}
         self.transactions: list[Transaction] = []
-        self.sensors = [self._uuid() for _ in range(10)]
+        self.sensors = [self.uuid() for _ in range(10)]
         self._ids = list(range(2**33, 2**33 + 100_000))
         filled: dict[Key, Row] = {("site", n): self._site(n) for n in range(1, 8)}
         filled |= {("sensor", key): self._sensor() for key in self.sensors[:-1]}
         filled |= dict(self._reading() for _ in range(5))
         self.commit(filled, of_snapshot=True)
 
-    def shift(self, transactions: int) -> History:
-        """A history of so many transactions, of which the cut does not see the last, and others."""
+    def work(self, transactions: int) -> None:
+        """So many transactions."""
         for _ in range(transactions):
             self.commit(dict(self._work()))
-        history = History(self.transactions)
+
+    def cut(self, seen: Iterable[Transaction] = (), hidden: Iterable[Transaction] = ()) -> History:
+        """The history so far, of which the cut does not see the last transactions, and others.
+
+        It sees the ones in `seen` whatever their place, and none of those in `hidden`.
+        """
         last = len(self.transactions) - self.rng.randint(3, 12)
-        seen = seen_by(self.rng, self.transactions, last, frozenset({0}))
+        known = frozenset({0, *(one.commit_lsn for one in seen)})
+        found = seen_by(self.rng, self.transactions, last, known)
+        found -= {one.commit_lsn for one in hidden}
         for one in self.transactions:
-            one.is_seen = one.commit_lsn in seen
-        return history
+            one.is_seen = one.commit_lsn in found
+        return History(self.transactions)
 
     def commit(self, writes: dict[Key, Row], *, of_snapshot: bool = False) -> Transaction:
         """The ids of transactions follow the order of the commits roughly only."""
@@ -235,8 +255,13 @@ class Works:
         return one
 
     def _work(self) -> list[tuple[Key, Row]]:
-        readings = [key for key, row in self.rows.items() if key[0] == "fact" and row]
+        readings = [
+            key
+            for key, row in self.rows.items()
+            if key[0] == "fact" and row and row["sensor_id"] in self.sensors
+        ]
         some_reading, sensor = self.rng.choice(readings), self.rng.choice(self.sensors)
+        number = self.rng.randint(1, 7)
         kinds = {
             "reading": 12,
             "corrected": 2,
@@ -249,31 +274,28 @@ class Works:
             "site gone or back": 1,
             "reading and factor": 2,
         }
-        match self.rng.choices(list(kinds), list(kinds.values()))[0]:
-            case "corrected":
-                return [(some_reading, {**self.rows[some_reading], "value": self._number(12)})]
-            case "deleted":
-                return [(some_reading, None)]
-            case "renamed":
-                return self._updated("sensor", sensor, name=self._text())
-            case "moved":
-                return self._updated("sensor", sensor, site_code=self._code())
-            case "city":
-                return self._updated("site", self.rng.randint(1, 7), city=self._text())
-            case "code":
-                number = self.rng.randint(1, 7)
-                return self._updated("site", number, code=f"code {number}.{self.rng.randint(1, 2)}")
-            case "sensor gone or back":
-                gone = self.rows.get(("sensor", sensor)) is not None
-                return [(("sensor", sensor), None if gone else self._sensor())]
-            case "site gone or back":
-                number = self.rng.randint(1, 7)
-                gone = self.rows["site", number] is not None
-                return [(("site", number), None if gone else self._site(number))]
-            case "reading and factor":
-                return [self._reading(), *self._updated("sensor", sensor, factor=self._number(6))]
-            case _:
-                return [self._reading() for _ in range(self.rng.choice((1, 1, 2)))]
+        kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
+        works = {
+            "corrected": lambda: [
+                (some_reading, {**self.rows[some_reading], "value": self.number(12)})
+            ],
+            "deleted": lambda: [(some_reading, None)],
+            "renamed": lambda: self._updated("sensor", sensor, name=self.text()),
+            "moved": lambda: self._updated("sensor", sensor, site_code=self._code()),
+            "city": lambda: self._updated("site", number, city=self.text()),
+            "code": lambda: self._updated("site", number, code=f"code {number}.{number % 2 + 1}"),
+            "sensor gone or back": lambda: [self._gone_or_back(("sensor", sensor), self._sensor())],
+            "site gone or back": lambda: [self._gone_or_back(("site", number), self._site(number))],
+            "reading and factor": lambda: [
+                self._reading(),
+                *self._updated("sensor", sensor, factor=self.number(6)),
+            ],
+            "reading": lambda: [self._reading() for _ in range(self.rng.choice((1, 1, 2)))],
+        }
+        return works[kind]()
+
+    def _gone_or_back(self, key: Key, row: dict) -> tuple[Key, Row]:
+        return key, row if self.rows.get(key) is None else None
 
     def _updated(self, table: str, key: str | int, **values: object) -> list[tuple[Key, Row]]:
         row = self.rows.get((table, key))
@@ -283,31 +305,31 @@ class Works:
         seconds = self.rng.randint(-600, 4199)
         reading = {
             "sensor_id": self.rng.choice(self.sensors),
-            "value": self.rng.choice((self._number(12), self._number(12), None)),
+            "value": self.rng.choice((self.number(12), self.number(12), None)),
             "taken_at": NOON + timedelta(seconds=seconds, microseconds=self.rng.randint(0, 1)),
         }
-        return ("fact", self._uuid()), reading
+        return ("fact", self.uuid()), reading
 
     def _sensor(self) -> dict:
         return {
             "serial": self.rng.randint(1, 10**6),
-            "name": self._text(),
-            "factor": self._number(6),
+            "name": self.text(),
+            "factor": self.number(6),
             "site_code": self._code(),
         }
 
     def _site(self, number: int) -> dict:
-        return {"code": f"code {number}.1", "city": self._text()}
+        return {"code": f"code {number}.1", "city": self.text()}
 
     def _code(self) -> str | None:
         code = f"code {self.rng.randint(1, 7)}.{self.rng.choice((1, 1, 2))}"
         return self.rng.choice((code, code, code, None))
 
-    def _number(self, precision: int) -> Decimal:
+    def number(self, precision: int) -> Decimal:
         return Decimal(self.rng.randint(-(10 ** min(precision, 7)) + 1, 10**6 - 1)) / 1000
 
-    def _text(self) -> str:
+    def text(self) -> str:
         return f"“{self.rng.randrange(10**6)}” [b]'`"
 
-    def _uuid(self) -> str:
+    def uuid(self) -> str:
         return str(UUID(int=self.rng.getrandbits(128)))

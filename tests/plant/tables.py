@@ -39,7 +39,10 @@ SITE_BY_NUMBER = replace(
 COLUMNS = {
     "fact": {"key": "id", "sensor_id": "sensor_id", "value": "value", "taken_at": "taken_at"},
     "sensor": {
-        **{"key": "id", "serial": "serial", "name": "name", "factor": "factor"},
+        "key": "id",
+        "serial": "serial",
+        "name": "name",
+        "factor": "factor",
         "site_code": "site_code",
     },
     "site": {"key": "id", "code": "code", "city": "city"},
@@ -76,6 +79,15 @@ class Tables:
         self.log = history.change_log()
         self.history = list(history.history_rows())
         self.settings = Settings(home=home, project=home)
+
+    def change(self, key: str) -> dict:
+        """The only change of a reading in the change log."""
+        (found,) = (one for one in self.log if one["reading_id"] == key)
+        return found
+
+    def row(self, key: str) -> dict:
+        """The reading's row in the hourly table."""
+        return next(one for one in self.hourly if one["reading_id"] == key)
 
     def write(self, reached: int = MARKER_LSN, history_reached: int = MARKER_LSN) -> None:
         """reached, history_reached: the frontiers."""

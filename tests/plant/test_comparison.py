@@ -7,19 +7,20 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import DifferenceClass, Verdict
+from lockstep.contracts import Verdict
 from lockstep.parity.pipeline_comparison import Comparison, Difference, compare
 from lockstep.parity.pipeline_readiness import pipeline_readiness
 from pyspark.sql import SparkSession
 
-from tests.plant.history import COMPARED, NOON, WINDOW, History, Works, in_window, site_of
+from tests.plant.history import COMPARED, WINDOW, Works
 from tests.plant.planned import NAMES
+from tests.plant.planted_drifts import plant_drifts
 from tests.plant.tables import MODE, Tables, plan_by_number
 
 pytestmark = pytest.mark.spark
 
 SEEDS = (11, 12, 13)
-TRANSACTIONS = 260
+TRANSACTIONS = 320
 FAULTS_OF_A_SEED = 45
 
 
@@ -45,12 +46,194 @@ def logical(name: str) -> str:
     return next(known for known, word in NAMES.names.items() if word == name)
 
 
+def plain_keys(tables: Tables) -> list[str]:
+    """Readings of the window that agree, each with one change only."""
+    of_key = Counter(change["reading_id"] for change in tables.log)
+    differing = tables.of.expected()
+    there = [row["reading_id"] for row in tables.hourly]
+    return [key for key in there if of_key[key] == 1 and key not in differing]
+
+
+Fault = Callable[[Tables, str], dict[str, str]]
+"""Does something to a reading that agrees; gives the class of each one that then differs."""
+
+
+def change_lost(tables: Tables, key: str) -> dict[str, str]:
+    tables.log.remove(tables.change(key))
+    return {key: "missing_in_stream"}
+
+
+def change_doubled(tables: Tables, key: str) -> dict[str, str]:
+    tables.log.append(dict(tables.change(key)))
+    return {key: "duplicate_in_stream"}
+
+
+def change_of_no_reading(tables: Tables, key: str) -> dict[str, str]:
+    tables.log.append(tables.change(key) | {"reading_id": f"{key}, another"})
+    return {f"{key}, another": "missing_in_batch"}
+
+
+def deleted_in_the_stream(tables: Tables, key: str) -> dict[str, str]:
+    tables.change(key).update(dict.fromkeys(COMPARED), op="d")
+    return {key: "missing_in_stream"}
+
+
+def row_lost(tables: Tables, key: str) -> dict[str, str]:
+    tables.hourly.remove(tables.row(key))
+    return {key: "missing_in_batch"}
+
+
+def row_of_no_reading(tables: Tables, key: str) -> dict[str, str]:
+    tables.hourly.append(tables.row(key) | {"reading_id": f"{key}, a third"})
+    return {f"{key}, a third": "missing_in_stream"}
+
+
+def row_doubled(tables: Tables, key: str) -> dict[str, str]:
+    tables.hourly.append(dict(tables.row(key)))
+    return {key: "value_mismatch"}
+
+
+def amount_off_in_the_stream(tables: Tables, key: str) -> dict[str, str]:
+    change = tables.change(key)
+    change["amount"] = (change["amount"] or Decimal(0)) + Decimal("0.000001")
+    return {key: "value_mismatch"}
+
+
+def amount_off_in_the_hourly_table(tables: Tables, key: str) -> dict[str, str]:
+    row = tables.row(key)
+    row["amount"] = (row["amount"] or Decimal(0)) - Decimal("0.000001")
+    return {key: "value_mismatch"}
+
+
+def name_turned_null(tables: Tables, key: str) -> dict[str, str]:
+    change = tables.change(key)
+    change["sensor_name"] = None if change["sensor_name"] else "a name that is not there"
+    return {key: "value_mismatch"}
+
+
+def other_time(tables: Tables, key: str) -> dict[str, str]:
+    tables.change(key)["measured_at"] += timedelta(microseconds=1)
+    return {key: "value_mismatch"}
+
+
+def name_of_another_moment(tables: Tables, key: str) -> dict[str, str]:
+    """One that the sensor has, or had, in a transaction of no matter here."""
+    sensor = tables.of.state()["fact", key]["sensor_id"]
+    change = tables.change(key)
+    names = {
+        row["name"] for one in tables.of.transactions if (row := one.writes.get(("sensor", sensor)))
+    }
+    others = sorted(names - {change["sensor_name"]})
+    if not others:
+        return {}
+    change["sensor_name"] = others[0]
+    return {key: "value_mismatch"}
+
+
+FAULTS: tuple[Fault, ...] = (
+    change_lost,
+    change_doubled,
+    change_of_no_reading,
+    deleted_in_the_stream,
+    row_lost,
+    row_of_no_reading,
+    row_doubled,
+    amount_off_in_the_stream,
+    amount_off_in_the_hourly_table,
+    name_turned_null,
+    other_time,
+    name_of_another_moment,
+)
+
+
+def drift_spoilt(tables: Tables, key: str) -> dict[str, str]:
+    """A real drift of one column excuses no other column."""
+    change, row = tables.change(key), tables.row(key)
+    same = next(name for name in COMPARED[1:] if change[name] == row[name])
+    change[same] = Decimal("0.5") if same == "amount" else "what was never written"
+    return {key: "value_mismatch"}
+
+
+def drift_with_other_values(tables: Tables, key: str) -> dict[str, str]:
+    """What the stream has is not of its own commit."""
+    change, row = tables.change(key), tables.row(key)
+    other = next(name for name in COMPARED[1:] if change[name] != row[name])
+    change[other] = Decimal("0.5") if other == "amount" else "what was never written"
+    return {key: "value_mismatch"}
+
+
+def last_change_lost(tables: Tables, key: str) -> dict[str, str]:
+    """The stream has stayed at an older version of the reading itself."""
+    seen = {one.commit_lsn for one in tables.of.transactions if one.is_seen}
+    of_key = [one for one in tables.log if one["reading_id"] == key and one["commit_lsn"] in seen]
+    tables.log.remove(of_key[-1])
+    return {key: "value_mismatch"}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_planted_fault_and_drift_is_found_and_nothing_else(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    print(f"seed {seed}")  # noqa: T201 - shown when a test fails
+    works = Works(seed)
+    works.work(TRANSACTIONS // 2)
+    drifts = plant_drifts(works)
+    works.work(TRANSACTIONS // 2)
+    history = works.cut(
+        [one for drift in drifts for one in drift.seen],
+        [one for drift in drifts for one in drift.hidden],
+    )
+    tables = Tables(history, plan_by_number(tmp_path / "project"), tmp_path)
+    expected = history.expected()
+    assert {drift.reading for drift in drifts} <= expected.keys()
+    planted = plant_faults(tables, works, {drift.reading for drift in drifts})
+    expected |= planted
+    assert len(planted) + len(drifts) > FAULTS_OF_A_SEED
+
+    found = compared(spark, tables)
+
+    assert classes(found) == expected
+    assert found.counts == Counter(expected.values())
+    assert found.verdict is Verdict.FAIL
+    for drift in drifts:
+        one = by_key(found)[drift.reading]
+        caused = {logical(name): transactions(one, logical(name)) for name in one.columns}
+        assert caused == {name: {tx_id} for name, tx_id in drift.causes.items()}
+
+
+def plant_faults(tables: Tables, works: Works, kept: set[str]) -> dict[str, str]:
+    """Three of each fault on readings that agree, and some on those that drift or were corrected.
+
+    kept: readings that no fault is to touch. Returns the class of each reading that then differs.
+    """
+    expected: dict[str, str] = {}
+    keys = plain_keys(tables)
+    works.rng.shuffle(keys)
+    for fault in FAULTS * 3:
+        expected |= fault(tables, keys.pop())
+    of_key = Counter(change["reading_id"] for change in tables.log)
+    drifted = [
+        key
+        for key, kind in tables.of.expected().items()
+        if kind == "dimension_drift" and of_key[key] == 1 and key not in kept
+        if any(tables.change(key)[name] == tables.row(key)[name] for name in COMPARED[1:])
+    ]
+    for fault in (drift_with_other_values, drift_spoilt) * 3:
+        key = drifted.pop()
+        expected |= fault(tables, key)
+    for key in tables.of.corrected()[:3]:
+        expected |= last_change_lost(tables, key)
+    return expected
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_history_differs_by_drifts_and_later_changes_alone(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     print(f"seed {seed}")  # noqa: T201 - shown when a test fails
-    history = Works(seed).shift(TRANSACTIONS)
+    works = Works(seed)
+    works.work(TRANSACTIONS)
+    history = works.cut()
     tables = Tables(history, plan_by_number(tmp_path / "project"), tmp_path)
     found = compared(spark, tables)
     expected = history.expected()

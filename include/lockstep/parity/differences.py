@@ -5,6 +5,8 @@ stream_changes (all changes that the change log has of the keys which either sid
 window). What explains a difference of values is not here: at_cut.py and cause.py.
 """
 
+from collections.abc import Mapping
+
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.contracts import DifferenceClass, Window
 from lockstep.pipeline.plan import Plan
@@ -51,10 +53,9 @@ def differences_sql(plan: Plan, seen: DatabaseSnapshot, window: Window) -> str:
       of the changes that are seen are there again at the same commit_lsn;
     - differing: the positions in plan.outputs of the columns whose values differ.
     """
-    key, row = _struct("k", plan.key), _struct("c", plan.outputs)
-    of_commit = ", ".join(f"'{name}', {name}" for name in COMMIT)
-    change = f"{row.removesuffix(')')}, {of_commit})"
-    position = _position_of_time(plan)
+    key, row = _struct(_fields("k", plan.key)), _struct(_fields("c", plan.outputs))
+    change = _struct({**_fields("c", plan.outputs), **{name: name for name in COMMIT}})
+    position = plan.outputs.index(plan.time)
     return f"""
 WITH batch_rows_by_key AS (
     SELECT key, ANY_VALUE(batch) AS batch, COUNT(*) AS batch_rows
@@ -127,10 +128,10 @@ def _differing(plan: Plan) -> str:
     return f"FILTER(CAST(ARRAY({found}) AS ARRAY<INT>), n -> n IS NOT NULL)"
 
 
-def _struct(prefix: str, names: tuple[str, ...]) -> str:
-    fields = ", ".join(f"'{prefix}{n}', {quoted(name)}" for n, name in enumerate(names))
-    return f"NAMED_STRUCT({fields})"
+def _fields(prefix: str, names: tuple[str, ...]) -> dict[str, str]:
+    return {f"{prefix}{n}": quoted(name) for n, name in enumerate(names)}
 
 
-def _position_of_time(plan: Plan) -> int:
-    return plan.outputs.index(plan.time)
+def _struct(fields: Mapping[str, str]) -> str:
+    listed = ", ".join(f"'{name}', {value}" for name, value in fields.items())
+    return f"NAMED_STRUCT({listed})"

@@ -200,20 +200,17 @@ def _counted(
     from pyspark.sql import Window as Rows
     from pyspark.sql import functions as F  # noqa: N812
 
-    met = Observation()
+    met, of_class = Observation(), Rows.partitionBy("class")
     judged = spark.sql(sql).observe(met, F.count_if(F.expr("in_batch OR in_stream")).alias("rows"))
-    differing = judged.where("class IS NOT NULL")
-    differing.persist()
-    try:
-        counts = {
-            DifferenceClass(kind): n for kind, n in differing.groupBy("class").count().collect()
-        }
-        place = F.row_number().over(Rows.partitionBy("class").orderBy("key"))
-        kept = differing.withColumn("place", place).where(F.col("place") <= KEPT_OF_A_CLASS)
-        rows = kept.orderBy("key").toArrow().to_pylist() if counts else []
-    finally:
-        differing.unpersist()
-    return met.get["rows"], counts, [_difference(plan, row) for row in rows]
+    first = (
+        judged.where("class IS NOT NULL")
+        .withColumn("of_class", F.count("*").over(of_class))
+        .withColumn("place", F.row_number().over(of_class.orderBy("key")))
+        .where(F.col("place") <= KEPT_OF_A_CLASS)
+    )
+    kept = sorted(first.toArrow().to_pylist(), key=lambda row: row["place"])
+    counts = {DifferenceClass(row["class"]): row["of_class"] for row in kept}
+    return met.get["rows"], counts, [_difference(plan, row) for row in kept]
 
 
 def _difference(plan: Plan, row: Mapping[str, Any]) -> Difference:
