@@ -24,6 +24,7 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 WINDOW = Window(NOON, NOON + timedelta(hours=1))
 COMPARED = ("measured_at", "sensor_name", "city", "amount")
 MARKER_LSN = 10**9
+SENSORS, SITES = 40, 20
 Key = tuple[str, str | int]
 Row = dict | None
 
@@ -216,9 +217,9 @@ class Works:
         self.rng = random.Random(seed)
         self.rows: dict[Key, Row] = {}
         self.transactions: list[Transaction] = []
-        self.sensors = [self.uuid() for _ in range(10)]
+        self.sensors = [self.uuid() for _ in range(SENSORS)]
         self._ids = list(range(2**33, 2**33 + 100_000))
-        filled: dict[Key, Row] = {("site", n): self._site(n) for n in range(1, 8)}
+        filled: dict[Key, Row] = {("site", n): self._site(n) for n in range(1, SITES + 1)}
         filled |= {("sensor", key): self._sensor() for key in self.sensors[:-1]}
         filled |= dict(self._reading() for _ in range(5))
         self.commit(filled, of_snapshot=True)
@@ -261,7 +262,7 @@ class Works:
             if key[0] == "fact" and row and row["sensor_id"] in self.sensors
         ]
         some_reading, sensor = self.rng.choice(readings), self.rng.choice(self.sensors)
-        number = self.rng.randint(1, 7)
+        number = self.rng.randint(1, SITES)
         kinds = {
             "reading": 12,
             "corrected": 2,
@@ -283,7 +284,7 @@ class Works:
             "renamed": lambda: self._updated("sensor", sensor, name=self.text()),
             "moved": lambda: self._updated("sensor", sensor, site_code=self._code()),
             "city": lambda: self._updated("site", number, city=self.text()),
-            "code": lambda: self._updated("site", number, code=f"code {number}.{number % 2 + 1}"),
+            "code": lambda: self._updated("site", number, code=self._code_of(number)),
             "sensor gone or back": lambda: [self._gone_or_back(("sensor", sensor), self._sensor())],
             "site gone or back": lambda: [self._gone_or_back(("site", number), self._site(number))],
             "reading and factor": lambda: [
@@ -297,9 +298,14 @@ class Works:
     def _gone_or_back(self, key: Key, row: dict) -> tuple[Key, Row]:
         return key, row if self.rows.get(key) is None else None
 
+    def _code_of(self, number: int) -> str:
+        return f"code {number}.{self.rng.randint(1, 2)}"
+
     def _updated(self, table: str, key: str | int, **values: object) -> list[tuple[Key, Row]]:
+        """One that is gone comes back instead."""
+        fresh = self._sensor() if table == "sensor" else self._site(key)
         row = self.rows.get((table, key))
-        return [((table, key), {**row, **values})] if row else [self._reading()]
+        return [((table, key), {**row, **values} if row else fresh)]
 
     def _reading(self) -> tuple[Key, Row]:
         seconds = self.rng.randint(-600, 4199)
@@ -322,8 +328,10 @@ class Works:
         return {"code": f"code {number}.1", "city": self.text()}
 
     def _code(self) -> str | None:
-        code = f"code {self.rng.randint(1, 7)}.{self.rng.choice((1, 1, 2))}"
-        return self.rng.choice((code, code, code, None))
+        """That of a site, or one that no site has, or none."""
+        number = self.rng.randint(1, SITES)
+        site = self.rows.get(("site", number)) or self._site(number)
+        return self.rng.choice((*[site["code"]] * 8, f"code {number}.3", None))
 
     def number(self, precision: int) -> Decimal:
         return Decimal(self.rng.randint(-(10 ** min(precision, 7)) + 1, 10**6 - 1)) / 1000

@@ -13,8 +13,10 @@ from lockstep.pipeline.modes import Mode
 def compare(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")],
     mode: Annotated[Mode, typer.Argument(metavar="MODE", help="One of the pipeline's modes.")],
-    start: Annotated[str, typer.Argument(help="Begin of the window, e.g. 2015-01-01T11:00:00Z.")],
-    end: Annotated[str, typer.Argument(help="End of the window, not part of it.")],
+    start: Annotated[
+        str, typer.Argument(metavar="START", help="Begin of the window, e.g. 2015-01-01T11:00Z.")
+    ],
+    end: Annotated[str, typer.Argument(metavar="END", help="End of the window, not part of it.")],
 ) -> None:
     """Compare the rows of [START, END) at the hourly run's own cut, and name what differs.
 

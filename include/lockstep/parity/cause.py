@@ -8,12 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.parity.versions import NOWHERE, Place, RowHistories, RowHistory, comparable
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan, PlannedTable
+from lockstep.pipeline.query.reach import Reach, equalities_of_joins
 
 Reached = Mapping[TableName, set[str]]
 """The keys of the rows that a fact leads to, by table; the fact's own is among them."""
@@ -65,7 +67,7 @@ class Between:
         if self.fact not in self.rows.of(self.plan.fact.name):
             return ()
         (lineage,) = (one for one in self.plan.query.outputs if one.name == output)
-        at_commit, in_cut = self._reached(self._at_commit), self._reached(self._in_cut)
+        at_commit, in_cut = self._reached_at_both
         found: list[Change] = []
         for table in self.plan.tables.values():
             columns = [one.column for one in lineage.depends if one.table == table.name]
@@ -81,15 +83,32 @@ class Between:
     def _in_cut(self, row: RowHistory) -> int:
         return row.place_in(self.seen)
 
+    @cached_property
+    def _reached_at_both(self) -> tuple[Reached, Reached]:
+        return self._reached(self._at_commit), self._reached(self._in_cut)
+
+    @cached_property
+    def _equalities(self) -> Mapping[TableName, tuple[Reach, ...]]:
+        return equalities_of_joins(self.plan.query)
+
     def _reached(self, place: Place) -> Reached:
         """The rows that the fact leads to by the versions valid at a point."""
         found: dict[TableName, set[str]] = {name: set() for name in self.plan.tables}
         found[self.plan.fact.name].add(self.fact)
         before = 0
-        while before != (before := sum(map(len, found.values()))):
+        while before != (before := _count(found)):
             for step in self.plan.steps:
                 found[step.table] |= self.rows.led_to(step, found[step.from_table], place)
+        self._remove_unjoined(found, place)
         return found
+
+    def _remove_unjoined(self, found: dict[TableName, set[str]], place: Place) -> None:
+        """Steps follow one equality of a join; a row that another one leaves out is not reached."""
+        before = 0
+        while before != (before := _count(found)):
+            for table, equalities in self._equalities.items():
+                for one in equalities:
+                    found[table] &= self.rows.led_to(one, found[one.from_table], place)
 
     def _changes(
         self, table: PlannedTable, row: RowHistory, columns: Iterable[str], *, is_at_both: bool
@@ -97,7 +116,8 @@ class Between:
         at_commit, in_cut = self._at_commit(row), self._in_cut(row)
         is_there = row.values(at_commit) is not None and row.values(in_cut) is not None
         if is_there and not is_at_both:
-            leading_in = {step.column for step in self.plan.steps if step.table == table.name}
+            steps = (*self.plan.steps, *self._equalities.get(table.name, ()))
+            leading_in = {step.column for step in steps if step.table == table.name}
             columns = [name for name in columns if name in leading_in]
         first, last = sorted((at_commit, in_cut))
         changed: dict[int, dict[str, tuple[Any, Any]]] = defaultdict(dict)
@@ -107,6 +127,10 @@ class Between:
                 changed[place][name] = values.at(first), values.at(last)
         for place, of_columns in changed.items():
             yield _change(row, place, of_columns, is_in_cut=place <= in_cut)
+
+
+def _count(found: Reached) -> int:
+    return sum(map(len, found.values()))
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,8 @@ class Comparison:
 
     rows: that either side has in the window. counts: differing rows by class, in the order of the
     classes; classes without any are absent. unexplained: of the mismatches, how many were not
-    looked into, since there are more than KEPT_OF_A_CLASS. differences: kept ones, in the order of
-    the classes and keys.
+    looked into, since there are more than KEPT_OF_A_CLASS. differences: kept ones, those that fail
+    the window first, in the order of the classes and keys.
     """
 
     verdict: Verdict
@@ -155,7 +155,9 @@ def _judged(
         rows=rows,
         counts=of_classes,
         unexplained=max(0, counts.get(mismatch, 0) - KEPT_OF_A_CLASS),
-        differences=tuple(sorted(differences, key=lambda one: ranks[one.kind])),
+        differences=tuple(
+            sorted(differences, key=lambda one: (one.kind not in wrong, ranks[one.kind]))
+        ),
     )
 
 

@@ -49,13 +49,13 @@ def summary(plan: Plan, mode: Mode, window: Window, found: Comparison) -> Render
 
 
 def differing_rows(plan: Plan, found: Comparison) -> Iterable[RenderableType]:
-    """The first differing rows, in the order of the classes, with what explains each."""
+    """The first differing rows, with what explains each."""
     if not found.differences:
         return
-    table = Table(show_lines=True)
-    table.add_column("key, class", overflow="fold", ratio=2)
-    table.add_column("hourly | stream", overflow="fold", ratio=3)
-    table.add_column("because", overflow="fold", ratio=4)
+    table = Table(show_lines=True, expand=True)
+    table.add_column("key, class", overflow="fold", ratio=5)
+    table.add_column("hourly | stream", overflow="fold", ratio=6)
+    table.add_column("because", overflow="fold", ratio=9)
     for one in found.differences[:SHOWN]:
         key = ", ".join(map(_plain, one.key))
         cells = (f"{key}\n{one.kind}", both_sides(plan, one), explanation(plan, one))

@@ -13,6 +13,7 @@ the result as it is:
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -60,6 +61,27 @@ def join_edges(query: Query) -> tuple[Reach, ...]:
     Those that `needed_rows` does not take are among them. Raises as it does.
     """
     return _planned(query).edges
+
+
+def equalities_of_joins(query: Query) -> dict[TableName, tuple[Reach, ...]]:
+    """Of each table that only the last SELECT reads, and once: every equality that leads to it.
+
+    A row of such a table that is joined fulfils all of them. Raises as `needed_rows` does.
+    """
+    names, edges = query.names, join_edges(query)
+    uses = Counter(
+        (names.table(source).name, scope is names.root)
+        for scope in names.scopes
+        if isinstance(scope.expression, exp.Select)
+        for node in relation_nodes(scope.expression)
+        if isinstance(source := source_of(scope, node.alias_or_name), exp.Table)
+    )
+    joined = [table for table, is_last in uses if is_last and uses[table, False] == 0]
+    return {
+        table: tuple(edge for edge in edges if edge.table == table)
+        for table in joined
+        if uses[table, True] == 1
+    }
 
 
 def _planned(query: Query) -> "_Plan":
