@@ -91,19 +91,12 @@ class Tables:
 
     def write(self, reached: int = MARKER_LSN, history_reached: int = MARKER_LSN) -> None:
         """reached, history_reached: the frontiers."""
-        self._write_hourly()
-        log = [
-            self._named(row, row | {"commit_date": row["committed_at"].date()}) for row in self.log
-        ]
-        self._append(self.plan.change_log(MODE), log, result_schema(CHANGE_COLUMNS), reached)
-        history = [
-            row | {"table": str(TABLES[row["table"]]), "row": row["row"] and _json(row)}
-            for row in self.history
-        ]
-        schema = arrow_schema(HISTORY_COLUMNS)
-        self._append(self.plan.history, history, schema, history_reached)
+        self.write_hourly()
+        self.write_log(reached)
+        self.write_history(history_reached)
 
-    def _write_hourly(self) -> None:
+    def write_hourly(self) -> None:
+        """As the run leaves it."""
         cut = Cut("the run", self.of.snapshot, MARKER_LSN, TAKEN_AT)
         own = {"run_id": cut.run_id, "cut_snapshot": cut.snapshot, "cut_lsn": cut.marker_lsn}
         rows = [
@@ -117,6 +110,19 @@ class Tables:
             partition_by=[HOURLY_PARTITION],
             commit_properties=CommitProperties(custom_metadata={"userMetadata": run.as_json()}),
         )
+
+    def write_log(self, reached: int = MARKER_LSN) -> None:
+        rows = [
+            self._named(row, row | {"commit_date": row["committed_at"].date()}) for row in self.log
+        ]
+        self._append(self.plan.change_log(MODE), rows, result_schema(CHANGE_COLUMNS), reached)
+
+    def write_history(self, reached: int = MARKER_LSN) -> None:
+        rows = [
+            row | {"table": str(TABLES[row["table"]]), "row": row["row"] and _json(row)}
+            for row in self.history
+        ]
+        self._append(self.plan.history, rows, arrow_schema(HISTORY_COLUMNS), reached)
 
     def _append(self, path: str, rows: list[dict], schema: pa.Schema, reached: int) -> None:
         partition = HISTORY_PARTITION if "table" in schema.names else CHANGE_PARTITION

@@ -6,16 +6,20 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.contracts import Verdict
+from lockstep.parity import pipeline_comparison
+from lockstep.parity.differences import BATCH_ROWS, COMMIT, STREAM_CHANGES, differences_sql
 from lockstep.parity.pipeline_comparison import Comparison, Difference, compare
 from lockstep.parity.pipeline_readiness import pipeline_readiness
 from pyspark.sql import SparkSession
 
-from tests.plant.history import COMPARED, WINDOW, Works
+from tests.plant.history import COMPARED, NOON, WINDOW, Works
 from tests.plant.planned import NAMES
 from tests.plant.planted_drifts import plant_drifts
-from tests.plant.tables import MODE, Tables, plan_by_number
+from tests.plant.tables import MODE, OUTPUTS, Tables, plan_by_number
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +29,7 @@ FAULTS_OF_A_SEED = 45
 
 
 def compared(spark: SparkSession, tables: Tables) -> Comparison:
-    tables.write()
+    """The tables are there."""
     ready = pipeline_readiness(tables.settings, tables.plan, MODE, WINDOW)
     return compare(lambda: spark, tables.plan, MODE, WINDOW, ready)
 
@@ -43,7 +47,7 @@ def transactions(one: Difference, column: str) -> set[int]:
 
 
 def logical(name: str) -> str:
-    return next(known for known, word in NAMES.names.items() if word == name)
+    return next(known for known, made in NAMES.names.items() if made == name)
 
 
 def plain_keys(tables: Tables) -> list[str]:
@@ -190,6 +194,7 @@ def test_every_planted_fault_and_drift_is_found_and_nothing_else(
     expected |= planted
     assert len(planted) + len(drifts) > FAULTS_OF_A_SEED
 
+    tables.write()
     found = compared(spark, tables)
 
     assert classes(found) == expected
@@ -235,6 +240,7 @@ def test_a_random_history_differs_by_drifts_and_later_changes_alone(
     works.work(TRANSACTIONS)
     history = works.cut()
     tables = Tables(history, plan_by_number(tmp_path / "project"), tmp_path)
+    tables.write()
     found = compared(spark, tables)
     expected = history.expected()
     assert classes(found) == expected
@@ -246,3 +252,81 @@ def test_a_random_history_differs_by_drifts_and_later_changes_alone(
         one = by_key(found)[key]
         for column in map(logical, one.columns):
             assert transactions(one, column) == history.causes(key, column), (key, column)
+
+
+def test_a_quiet_window_of_a_quiet_source_passes(spark: SparkSession, tmp_path: Path) -> None:
+    tables = Tables(Works(SEEDS[0]).cut(), plan_by_number(tmp_path / "project"), tmp_path)
+    tables.hourly, tables.log, tables.history = [], [], []
+    tables.write()
+    found = compared(spark, tables)
+    assert (found.verdict, found.rows, found.counts) == (Verdict.PASS, 0, {})
+
+
+def test_more_mismatches_than_are_looked_into_fail_the_window(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print(f"seed {SEEDS[0]}")  # noqa: T201 - shown when a test fails
+    monkeypatch.setattr(pipeline_comparison, "KEPT_OF_A_CLASS", 5)
+    works = Works(SEEDS[0])
+    works.work(TRANSACTIONS)
+    tables = Tables(works.cut(), plan_by_number(tmp_path / "project"), tmp_path)
+    drifts = sum(kind == "dimension_drift" for kind in tables.of.expected().values())
+    tables.write()
+    found = compared(spark, tables)
+    assert found.verdict is Verdict.FAIL
+    assert found.counts["dimension_drift"] == 5
+    assert found.counts["value_mismatch"] == found.unexplained == drifts - 5
+
+
+def test_a_column_of_another_type_fails_the_window_before_its_rows_are_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(Works(SEEDS[0]).cut(), plan_by_number(tmp_path / "project"), tmp_path)
+    tables.write_hourly()
+    tables.write_history()
+    monkeypatch.setitem(OUTPUTS, "amount", pa.float64())
+    tables.log = [change | {"amount": None} for change in tables.log]
+    tables.write_log()
+    found = compared(spark, tables)
+    assert found.verdict is Verdict.FAIL
+    assert found.reason == (
+        f"the columns differ: {NAMES.amount}: decimal(18,6) in the hourly table, "
+        "double in the stream's"
+    )
+
+
+def test_values_compare_by_value_whatever_their_column_is_called(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """NaN is NaN, also in lists; a null is a null alone; columns have any name."""
+    query = (
+        "SELECT r.$id AS $reading_id, r.$taken_at AS $measured_at, r.$value AS key, "
+        "r.$value AS `a b.'c` FROM $schema.$fact AS r"
+    )
+    plan = plan_by_number(tmp_path, query=query)
+    schema = "id string, at timestamp, key double, odd array<float>"
+    of_commit = "op string, tx_id bigint, commit_lsn bigint, committed_at timestamp"
+    nan = float("nan")
+    batch = [
+        ("same", NOON, nan, [nan, 0.0, None]),
+        ("null", NOON, None, []),
+        ("list", NOON, 1.0, [nan]),
+    ]
+    stream = [
+        ("same", NOON, nan, [nan, -0.0, None]),
+        ("null", NOON, 0.0, []),
+        ("list", NOON, 1.0, []),
+    ]
+    session = spark.newSession()
+    names = plan.outputs
+    changes = [(*row, "c", 5, 8, NOON) for row in stream]
+    bound = session.createDataFrame(changes, f"{schema}, {of_commit}")
+    bound.toDF(*names, *COMMIT).createOrReplaceTempView(STREAM_CHANGES)
+    session.createDataFrame(batch, schema).toDF(*names).createOrReplaceTempView(BATCH_ROWS)
+    seen = DatabaseSnapshot(9, 9, frozenset())
+    rows = session.sql(differences_sql(plan, seen, WINDOW)).collect()
+    assert {row["key"]["k0"]: [names[n] for n in row["differing"]] for row in rows} == {
+        "same": [],
+        "null": ["key"],
+        "list": ["a b.'c"],
+    }

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import SNAPSHOT_COMMIT_LSN, Verdict, Window
+from lockstep.contracts import Verdict, Window
+from lockstep.parity.versions import HistoryReader
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
@@ -47,7 +45,7 @@ def pipeline_readiness(
     run = written_by(batch, window).run
     stream = open_table(settings.table_uri(plan.change_log(mode)))
     history = open_table(settings.table_uri(plan.history))
-    verdict, reason = _hindrance(run, stream, history)
+    verdict, reason = _hindrance(plan, run, stream, history)
     return PipelineReadiness(
         run=run,
         batch=batch,
@@ -75,12 +73,13 @@ def _require(plan: Plan, mode: Mode) -> None:
 
 
 def _hindrance(
-    run: RunCommit, stream: DeltaTable, history: DeltaTable
+    plan: Plan, run: RunCommit, stream: DeltaTable, history: DeltaTable
 ) -> tuple[Verdict | None, str]:
+    """A run from before the initial snapshot may have read rows that have changed until then."""
     marker_lsn = run.cut.marker_lsn
     if reason := _lag({"the stream": stream, "the source's history": history}, marker_lsn):
         return Verdict.WAITING, reason
-    began = _first_of_snapshot(history)
+    began = HistoryReader(history, plan.tables).first_of_snapshot()
     if began is not None and run.cut.taken_at < began:
         return Verdict.NOT_COVERED, (
             f"the hourly run read the database at {run.cut.taken_at.isoformat()}, before change "
@@ -97,13 +96,3 @@ def _lag(tables: Mapping[str, DeltaTable], marker_lsn: int) -> str:
             reached = "nothing" if frontier is None else f"LSN {frontier}"
             return f"{name} has reached {reached}, not yet the cut at LSN {marker_lsn}"
     return ""
-
-
-def _first_of_snapshot(history: DeltaTable) -> datetime | None:
-    """When the first row of the initial snapshot was read; None when that had no rows.
-
-    A run from before could have read other values than the snapshot's, and nobody could say so.
-    """
-    condition = ds.field("commit_lsn") == SNAPSHOT_COMMIT_LSN
-    times = history.to_pyarrow_dataset().to_table(columns=["committed_at"], filter=condition)
-    return pc.min(times["committed_at"]).as_py()

@@ -11,10 +11,12 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from lockstep.cdc.cuts import DatabaseSnapshot
+from lockstep.contracts import SNAPSHOT_COMMIT_LSN
 from lockstep.errors import LakehouseError
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan, PlannedTable
@@ -124,16 +126,22 @@ class HistoryReader:
     """One version of a source's history. Its methods raise LakehouseError with the reason."""
 
     def __init__(self, history: DeltaTable, tables: Mapping[TableName, PlannedTable]) -> None:
-        self._rows = history.to_pyarrow_dataset()
+        self._rows, self._uri = history.to_pyarrow_dataset(), history.table_uri
         self._tables = tables
+
+    def first_of_snapshot(self) -> datetime | None:
+        """When the first row of the initial snapshot was read; None when that had no rows."""
+        condition = ds.field("commit_lsn") == SNAPSHOT_COMMIT_LSN
+        times = (one["committed_at"] for one in self._read(["committed_at"], condition))
+        return min((time for time in times if time is not None), default=None)
 
     def of_keys(self, table: TableName, row_keys: Collection[str]) -> Iterator[RowHistory]:
         """These rows of a table, as far as the history has them."""
         if not row_keys:
             return
-        wanted = ds.field("row_key").isin(sorted(row_keys))
+        wanted = _of(table) & ds.field("row_key").isin(sorted(row_keys))
         found: dict[str, dict[int, Version]] = defaultdict(dict)
-        for one in self._read(table, wanted):
+        for one in self._read(_COLUMNS, wanted):
             version = Version(
                 None if one["op"] == "d" else self._decoded(table, one["row"]),
                 one["tx_id"],
@@ -159,14 +167,18 @@ class HistoryReader:
         place = planned.columns.index(column)
         return {
             one["row_key"]
-            for one in self._read(table, ds.field("op") != "d")
+            for one in self._read(["row_key", "row"], _of(table) & (ds.field("op") != "d"))
             if comparable(self._decoded(table, one["row"])[place]) in values
         }
 
-    def _read(self, table: TableName, condition: ds.Expression) -> Iterator[dict[str, Any]]:
-        of_table = ds.field("table") == str(table)
-        for batch in self._rows.to_batches(columns=_COLUMNS, filter=of_table & condition):
-            yield from batch.to_pylist()
+    def _read(self, columns: list[str], condition: ds.Expression) -> Iterator[dict[str, Any]]:
+        try:
+            for batch in self._rows.to_batches(columns=columns, filter=condition):
+                yield from batch.to_pylist()
+        except (OSError, pa.ArrowException) as error:
+            raise LakehouseError(
+                f"the source's history {self._uri} cannot be read: {error}; compare again"
+            ) from error
 
     def _decoded(self, table: TableName, row: str) -> tuple[Any, ...]:
         try:
@@ -181,20 +193,22 @@ class HistoryReader:
 def reached_rows(reader: HistoryReader, plan: Plan, facts: Collection[str]) -> RowHistories:
     """The facts with these keys, and all rows that any of their versions may lead to.
 
-    A step is repeated while it leads to more: a table that is joined with itself again and again
+    A step is followed again while it leads on: a table that is joined with itself again and again
     is reached by the same step each time.
     """
     rows = RowHistories(plan.tables)
     rows.add(reader.of_keys(plan.fact.name, facts))
-    is_more = True
-    while is_more:
-        is_more = False
-        for step in plan.steps:
-            wanted = reader.keys_with(step.table, step.column, rows.values_of(step))
-            added = list(reader.of_keys(step.table, wanted - rows.of(step.table).keys()))
-            rows.add(added)
-            is_more = is_more or bool(added)
+    followed: dict[Reach, set[Any]] = {step: set() for step in plan.steps}
+    while more := {s: new for s in plan.steps if (new := rows.values_of(s) - followed[s])}:
+        for step, values in more.items():
+            followed[step] |= values
+            row_keys = reader.keys_with(step.table, step.column, values)
+            rows.add(reader.of_keys(step.table, row_keys - rows.of(step.table).keys()))
     return rows
+
+
+def _of(table: TableName) -> ds.Expression:
+    return ds.field("table") == str(table)
 
 
 def is_seen(tx_id: int | None, seen: DatabaseSnapshot) -> bool:
