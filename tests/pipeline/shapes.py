@@ -160,6 +160,13 @@ SHAPES = {
                 GROUP BY i.order_id, i.pizza_id
             ) d WHERE d.order_id = o.id
         ) AS most FROM orders o""",
+    "a table joined with itself again": """
+        SELECT o.id, a.id AS first_id, b.id AS second_id, c.id AS third_id
+        FROM orders o
+        LEFT JOIN items a ON a.id = o.id
+        LEFT JOIN items b ON b.id = a.order_id
+        LEFT JOIN items c ON c.id = b.order_id
+    """,
     "exists": """
         SELECT o.id, EXISTS (SELECT 1 FROM items i WHERE i.order_id = o.id) AS has_items,
             NOT EXISTS (SELECT 1 FROM clients c WHERE c.id = o.table_assignment_id) AS is_unknown

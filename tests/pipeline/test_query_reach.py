@@ -47,6 +47,11 @@ REACHED = {
         "clients.id = orders.table_assignment_id",
         "tables.id = orders.table_assignment_id",
     ],
+    "a table joined with itself again": [
+        "items.id = orders.id",
+        "items.id = items.order_id",
+        "items.id = items.order_id",
+    ],
     "semi and anti joins of dimensions": [
         "clients.id = orders.table_assignment_id",
         "notes.city = clients.city",

@@ -156,3 +156,14 @@ def from_array_first_day(element: Convert | None) -> Convert:
         return value
 
     return convert
+
+
+def comparable(value: Any) -> Any:
+    """The value as one that == and hash compare as Spark does: NaN equals NaN, lists by element."""
+    if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone is not itself
+        return "NaN"
+    if isinstance(value, list | tuple):
+        return tuple(map(comparable, value))
+    if isinstance(value, dict):
+        return tuple((name, comparable(one)) for name, one in value.items())
+    return value

@@ -19,6 +19,7 @@ from msgspec.structs import astuple
 from lockstep.errors import StreamError
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import PlannedTable
+from lockstep.pipeline.values import comparable
 from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams.table_rows import Key, TableRow
@@ -93,7 +94,7 @@ class StoredHistory:
         keys = {
             version.key
             for version in self.versions(table, None)
-            if version.values is not None and version.values[place] in values
+            if version.values is not None and comparable(version.values[place]) in values
         }
         return self.versions_of(table, keys)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.types import arrow_schema
+from lockstep.pipeline.values import comparable
 from lockstep.streams.table_rows import Key
 
 KEPT_ROWS_MAX = 200_000
@@ -117,21 +118,24 @@ class _Index:
         self._keys: dict[object, Counter[Key]] = {}
 
     def add(self, key: Key, values: Values) -> None:
-        if values is not None and values[self._place] is not None:
-            self._keys.setdefault(values[self._place], Counter())[key] += 1
+        if (value := self._value(values)) is not None:
+            self._keys.setdefault(value, Counter())[key] += 1
 
     def remove(self, key: Key, values: Values) -> None:
-        if values is None or values[self._place] is None:
+        if (value := self._value(values)) is None:
             return
-        keys = self._keys[values[self._place]]
+        keys = self._keys[value]
         keys[key] -= 1
         if not keys[key]:
             del keys[key]
         if not keys:
-            del self._keys[values[self._place]]
+            del self._keys[value]
 
     def keys(self, values: Collection[object]) -> set[Key]:
         return {key for value in values for key in self._keys.get(value, ())}
+
+    def _value(self, values: Values) -> object:
+        return None if values is None else comparable(values[self._place])
 
 
 def relation(table: PlannedTable, versions: Iterable[Version]) -> pa.Table:
@@ -163,7 +167,10 @@ def relation(table: PlannedTable, versions: Iterable[Version]) -> pa.Table:
 
 
 def values_of(relation: pa.Table, column: str, is_element: bool) -> set[object]:
-    """The values of a column of a relation, or the elements of its arrays; without nulls."""
+    """The values of a column of a relation, or the elements of its arrays, as `comparable` gives.
+
+    Without nulls, which lead nowhere.
+    """
     found = relation[column].combine_chunks()
     values = found.flatten() if is_element else found
-    return set(values.unique().to_pylist()) - {None}
+    return set(map(comparable, values.unique().to_pylist())) - {None}

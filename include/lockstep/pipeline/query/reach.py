@@ -36,7 +36,8 @@ class Reach:
     """Fetch the versions of `table` whose `column` is among the values of `from_column`.
 
     Those are of all versions of `from_table` that are fetched so far; is_element: each is an array,
-    and its elements are meant. Nulls lead nowhere.
+    and its elements are meant. Nulls lead nowhere. A step may come again, behind one that fetches
+    more of `from_table`: a table joined with itself twice is reached by the same step twice.
     """
 
     table: TableName
@@ -190,10 +191,17 @@ class _Plan:
         step = Reach(
             found.table, found.column, base.column.table, base.column.column, base.is_element
         )
-        self.steps += () if step in self.steps else (step,)
+        self.steps += () if self._is_followed(step) else (step,)
         self.edges += () if step in self.edges else (step,)
         self.found.add(id(node))
         return True
+
+    def _is_followed(self, step: Reach) -> bool:
+        """Whether the step is there, and none from it on adds rows that it would lead on from."""
+        if step not in self.steps:
+            return False
+        last = len(self.steps) - 1 - self.steps[::-1].index(step)
+        return all(later.table != step.from_table for later in self.steps[last:])
 
     def _kind(self, column: SourceColumn, *, is_element: bool = False) -> str:
         """Types of one kind are equal as the source's values are; floats only as no other is."""
