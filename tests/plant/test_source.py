@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from lockstep.cli import app
 from lockstep.contracts import KafkaUser
 from lockstep.errors import ConfigurationError, LockstepError
@@ -265,6 +266,10 @@ def test_no_password_of_a_source_is_in_rest_answers_topics_or_logs(
     )
     assert config["database.password"].startswith("${file:")
     assert PASSWORD not in json.dumps(config)
+    home = captured_plant.settings.home
+    files = [file for file in home.rglob("*") if file.is_file()]
+    holding = [file for file in files if PASSWORD.encode() in file.read_bytes()]
+    assert holding == [home / "connect" / "secrets.properties"]
     assert leaks(captured_plant.settings) == []
 
 
@@ -488,9 +493,34 @@ def test_what_the_database_has_is_not_asked_for_again(new_source: NewSource) -> 
     assert f'ADD TABLE "{own.schema}"."{own.sensor}";' in more.stdout
 
 
-def test_the_streams_reader_does_not_see_connects_own_topics(
-    captured_plant: PlantProject, changes: Callable[[Settings, str], Changes]
+def test_the_streams_reader_sees_the_sources_topic_and_none_of_connects(
+    captured_plant: PlantProject,
 ) -> None:
     """Their names begin as the change topics' do, and in one is the key that workers sign with."""
-    with pytest.raises(AssertionError, match="authorization"):
-        changes(captured_plant.settings, "lockstep.connect.config").until(lambda _: False)
+    admin, reader = (
+        AdminClient(client(captured_plant.settings, user)).list_topics(timeout=30).topics
+        for user in (KafkaUser.ADMIN, KafkaUser.READER)
+    )
+    connects = {"lockstep.connect.config", "lockstep.connect.offset", "lockstep.connect.status"}
+    assert connects <= admin.keys()
+    assert connects.isdisjoint(reader)
+    assert names.change_topic(captured_plant.plant.source) in reader
+    assert b"session-key" in keys_of(captured_plant.settings, "lockstep.connect.config")
+
+
+def keys_of(settings: Settings, topic: str) -> set[bytes | None]:
+    """The keys of all records of a topic with one partition."""
+    consumer = Consumer({**client(settings, KafkaUser.ADMIN), "group.id": "tests"})
+    try:
+        partition = TopicPartition(topic, 0, 0)
+        _, end = consumer.get_watermark_offsets(partition, timeout=30)
+        consumer.assign([partition])
+        keys, offset, deadline = set(), -1, time.monotonic() + SECONDS_MAX
+        while offset < end - 1:
+            assert time.monotonic() < deadline
+            if (message := consumer.poll(0.2)) is not None and not message.error():
+                keys.add(message.key())
+                offset = message.offset()
+        return keys
+    finally:
+        consumer.close()

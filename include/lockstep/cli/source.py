@@ -23,15 +23,21 @@ def add(
     url: Annotated[
         str,
         typer.Argument(
-            metavar="[postgres://[USER@]HOST[:PORT]/DATABASE]",
-            help="Its database, without a password; not needed for a source that is there.",
+            metavar="[URL]",
+            help="Its database, postgres://ROLE@HOST:PORT/DATABASE, without a password; not needed "
+            "for a source that is there.",
         ),
     ] = "",
-    schema: Annotated[list[str] | None, typer.Option(help="Of its tables; may be given again.")] = (
-        None
-    ),
-    read_role: Annotated[str, typer.Option(help="The role that reads. Default: USER.")] = "",
-    capture_role: Annotated[str, typer.Option(help="The role that follows the log.")] = "",
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(help="A schema of its tables; may be given again. Default: public."),
+    ] = None,
+    read_role: Annotated[
+        str, typer.Option(help="The role that reads. Default: the URL's, else lockstep_read.")
+    ] = "",
+    capture_role: Annotated[
+        str, typer.Option(help="The role that follows the log. Default: lockstep_capture.")
+    ] = "",
     tables: Annotated[
         list[str] | None,
         typer.Option(help="schema.table to capture; may be given again. Default: all with a key."),
