@@ -10,7 +10,7 @@ from lockstep.cli import app
 from lockstep.contracts import DifferenceClass, Verdict, Window
 from lockstep.errors import LakehouseError, WindowNotWrittenError
 from lockstep.parity.cause import Change
-from lockstep.parity.pipeline_comparison import Comparison, Difference, StreamChange
+from lockstep.parity.pipeline_comparison import Comparison, Difference, StreamChange, failing
 from lockstep.parity.pipeline_readiness import PipelineReadiness, pipeline_readiness
 from lockstep.parity.pipeline_report import print_comparison
 from lockstep.parity.versions import Version
@@ -89,6 +89,17 @@ def test_what_is_not_there_is_an_error_before_spark_starts(tables: Tables, tmp_p
     without_time = plan_by_number(tmp_path, manifest=manifest)
     with pytest.raises(PipelineError, match="has no `time`"):
         ready(tables, without_time)
+
+
+def test_what_a_mode_is_not_to_differ_by_fails_a_window(tables: Tables) -> None:
+    """The manifest tolerates the drift of one mode."""
+    counts = dict.fromkeys(DifferenceClass, 3)
+    wrong = failing(tables.plan, MODE, counts)
+    assert counts.keys() - wrong.keys() == {
+        DifferenceClass.DIMENSION_DRIFT,
+        DifferenceClass.CHANGED_AFTER_CUT,
+    }
+    assert DifferenceClass.DIMENSION_DRIFT in failing(tables.plan, Mode.TRANSACTION, counts)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ window). What explains a difference of values is not here: at_cut.py and cause.p
 """
 
 from collections.abc import Mapping
+from string import Template
 
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.contracts import DifferenceClass, Window
@@ -14,6 +15,62 @@ from lockstep.pipeline.plan import Plan
 COMMIT = ("op", "tx_id", "commit_lsn", "committed_at")
 """What is kept of a change, apart from its values."""
 BATCH_ROWS, STREAM_CHANGES = "batch_rows", "stream_changes"
+_QUERY = Template("""WITH batch_rows_by_key AS (
+    SELECT key, ANY_VALUE(batch) AS batch, COUNT(*) AS batch_rows
+    FROM (SELECT $key AS key, $row AS batch FROM $batch_rows)
+    GROUP BY key
+),
+changes AS (
+    SELECT
+        $key AS key,
+        $change AS change,
+        commit_lsn,
+        $is_seen AS is_seen
+    FROM $stream_changes
+),
+streamed AS (
+    SELECT
+        key,
+        MAX_BY(change, commit_lsn) FILTER (WHERE is_seen) AS stream,
+        MAX_BY(change, commit_lsn) FILTER (WHERE NOT is_seen) AS after_cut,
+        COUNT_IF(is_seen) - SIZE(COLLECT_SET(commit_lsn) FILTER (WHERE is_seen))
+            AS repeated_changes
+    FROM changes
+    GROUP BY key
+),
+paired AS (
+    SELECT
+        COALESCE(one.key, other.key) AS key,
+        one.batch,
+        COALESCE(one.batch_rows, 0) AS batch_rows,
+        other.stream,
+        other.after_cut,
+        COALESCE(other.repeated_changes, 0) AS repeated_changes,
+        one.batch IS NOT NULL AS in_batch
+    FROM batch_rows_by_key AS one
+    FULL OUTER JOIN streamed AS other ON one.key <=> other.key
+),
+judged AS (
+    SELECT
+        *,
+        -- What the hourly table has not may still be of another window, by the stream.
+        COALESCE(stream.op <> 'd' AND (in_batch OR $is_in_window), FALSE) AS in_stream,
+        $differing AS differing
+    FROM paired
+)
+SELECT
+    key,
+    $kind AS class,
+    in_batch,
+    in_stream,
+    batch,
+    stream,
+    after_cut,
+    batch_rows,
+    repeated_changes,
+    differing
+FROM judged
+""")
 
 
 def quoted(name: str) -> str:
@@ -55,58 +112,18 @@ def differences_sql(plan: Plan, seen: DatabaseSnapshot, window: Window) -> str:
     """
     key, row = _struct(_fields("k", plan.key)), _struct(_fields("c", plan.outputs))
     change = _struct({**_fields("c", plan.outputs), **{name: name for name in COMMIT}})
-    position = plan.outputs.index(plan.time)
-    return f"""
-WITH batch_rows_by_key AS (
-    SELECT key, ANY_VALUE(batch) AS batch, COUNT(*) AS batch_rows
-    FROM (SELECT {key} AS key, {row} AS batch FROM {BATCH_ROWS})
-    GROUP BY key
-),
-changes AS (
-    SELECT
-        {key} AS key,
-        {change} AS change,
-        commit_lsn,
-        {is_seen("tx_id", seen)} AS is_seen
-    FROM {STREAM_CHANGES}
-),
-streamed AS (
-    SELECT
-        key,
-        MAX_BY(change, commit_lsn) FILTER (WHERE is_seen) AS stream,
-        MAX_BY(change, commit_lsn) FILTER (WHERE NOT is_seen) AS after_cut,
-        COUNT_IF(is_seen) - SIZE(COLLECT_SET(commit_lsn) FILTER (WHERE is_seen))
-            AS repeated_changes
-    FROM changes
-    GROUP BY key
-),
-paired AS (
-    SELECT
-        COALESCE(one.key, other.key) AS key,
-        one.batch,
-        COALESCE(one.batch_rows, 0) AS batch_rows,
-        other.stream,
-        other.after_cut,
-        COALESCE(other.repeated_changes, 0) AS repeated_changes,
-        one.batch IS NOT NULL AS in_batch
-    FROM batch_rows_by_key AS one
-    FULL OUTER JOIN streamed AS other ON one.key <=> other.key
-),
-judged AS (
-    SELECT
-        *,
-        -- What the hourly table has not may still be of another window, by the stream.
-        COALESCE(
-            stream.op <> 'd' AND (in_batch OR {in_window(f"stream.c{position}", window)}), FALSE
-        ) AS in_stream,
-        {_differing(plan)} AS differing
-    FROM paired
-)
-SELECT
-    key, {_class(f"after_cut.c{position}", window)} AS class, in_batch, in_stream, batch,
-    stream, after_cut, batch_rows, repeated_changes, differing
-FROM judged
-"""  # noqa: S608 - names are quoted, all else is numbers and times of ours
+    time = f"c{plan.outputs.index(plan.time)}"
+    return _QUERY.substitute(
+        key=key,
+        row=row,
+        change=change,
+        batch_rows=BATCH_ROWS,
+        stream_changes=STREAM_CHANGES,
+        is_seen=is_seen("tx_id", seen),
+        is_in_window=in_window(f"stream.{time}", window),
+        differing=_differing(plan),
+        kind=_class(f"after_cut.{time}", window),
+    )
 
 
 def _class(time_after_cut: str, window: Window) -> str:
