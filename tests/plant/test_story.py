@@ -1,0 +1,149 @@
+"""From an empty project to a proven stream, by the command line alone, every name a random word."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from deltalake import DeltaTable
+from lockstep.pipeline.modes import Mode
+from lockstep.settings import Settings
+from lockstep.stack.capture_reset import remove_capture
+from lockstep.stack.connectors import of_source
+
+from tests.plant.conftest import PlantProject
+
+pytestmark = pytest.mark.services
+HOUR = ("2026-01-01T11:00Z", "2026-01-01T12:00Z")
+AT = "2026-01-01 11:20:00Z"
+SECONDS_MAX = 120.0
+WAITING = 3
+
+
+def command(project: PlantProject, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """`lockstep` with these arguments, and its environment."""
+    lockstep = Path(sys.executable).with_name("lockstep")
+    environment = {
+        **os.environ,
+        "LOCKSTEP_PROJECT": str(project.folder),
+        "LOCKSTEP_JARS_DIR": str(project.settings.jars_dir),
+        "LOCKSTEP_LAKEHOUSE": project.settings.lakehouse_uri,
+        "COLUMNS": "100",
+    }
+    return [str(lockstep), *arguments], environment
+
+
+def ran(project: PlantProject, *arguments: str, code: int = 0) -> str:
+    """What the command writes to standard output."""
+    line, environment = command(project, *arguments)
+    done = subprocess.run(
+        line, env=environment, check=False, capture_output=True, text=True, timeout=SECONDS_MAX
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextmanager
+def streaming(project: PlantProject) -> Iterator[None]:
+    """The stream's driver, for the block."""
+    line, environment = command(project, "pipeline", "stream", project.plant.pipeline, "temporal")
+    running = subprocess.Popen(line, env=environment, stdout=sys.stderr, stderr=sys.stderr)
+    try:
+        yield
+        running.terminate()
+        assert running.wait(SECONDS_MAX) == 0
+    finally:
+        if running.poll() is None:
+            for process in psutil.Process(running.pid).children(recursive=True):
+                process.kill()
+            running.kill()
+
+
+def until_rows(project: PlantProject, rows: int) -> None:
+    """Until the stream's table has so many."""
+    uri = project.settings.table_uri(project.plan.change_log(Mode.TEMPORAL))
+    deadline = time.monotonic() + SECONDS_MAX
+    while not DeltaTable.is_deltatable(uri) or DeltaTable(uri).count() < rows:
+        assert time.monotonic() < deadline, "the rows do not come"
+        time.sleep(0.3)
+
+
+def test_a_drift_is_named_from_source_add_to_compare(
+    plant: PlantProject, change_capture: Settings
+) -> None:
+    names = plant.plant
+    shutil.rmtree(plant.folder / "include" / "sources")
+    address = f"{change_capture.postgres_host}:{change_capture.postgres_port}"
+    url = f"postgres://{names.reader}@{address}/{names.database}"
+    schemas = "--schema", "public", "--schema", names.schema
+    statements = ran(
+        plant, "source", "add", names.source, url, *schemas, "--capture-role", names.capture
+    )
+    with plant.owner() as administrator:
+        administrator.execute(statements)
+    assert "no problem" in ran(plant, "pipeline", "check", names.pipeline)
+    plant.execute("INSERT INTO $site VALUES ('B', 'Berlin')")
+    plant.execute(
+        "INSERT INTO $schema.$sensor VALUES (gen_random_uuid(), 1, 'one', 1.5, 'B'), "
+        "(gen_random_uuid(), 2, 'two', 2.5, 'nowhere')"
+    )
+    reading = (
+        f"INSERT INTO $schema.$fact SELECT gen_random_uuid(), $id, 10, '{AT}' FROM $schema.$sensor"
+    )
+    plant.execute(reading)  # of before change capture
+    ran(plant, "source", "capture", names.source)
+    try:
+        with streaming(plant):
+            plant.execute(reading)
+            until_rows(plant, 4)
+            planted = planted_drift(plant)
+            assert ran(plant, "pipeline", "run", names.pipeline, *HOUR).startswith("4 rows")
+            shown = compared_when_due(plant, code=0)
+            tolerate(plant, "")
+            refused = compared_when_due(plant, code=1)
+    finally:
+        remove_capture(plant.settings, of_source(plant.settings, plant.source, ()))
+
+    for text in (shown, refused):
+        words = " ".join(text.replace("│", " ").split())
+        assert words.count("dimension_drift") >= 2
+        assert f"{names.factor} 1.500 → 3.000" in words
+        assert f"transaction {planted}" in words
+    assert max(map(len, shown.splitlines())) <= 100
+    print(shown)  # noqa: T201 - to look at
+
+
+def planted_drift(project: PlantProject) -> int:
+    """The transaction that changes what two readings' sensor was at their commit."""
+    with project.owner() as connection, connection.transaction():
+        statement = "UPDATE $schema.$sensor SET $factor = 3 WHERE $serial = 1"
+        connection.execute(project.plant.sql(statement))
+        return connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
+
+
+def tolerate(project: PlantProject, classes: str) -> None:
+    """Change what the pipeline's manifest tolerates of mode temporal."""
+    manifest = project.folder / "include" / "sql" / project.plant.pipeline / "pipeline.toml"
+    text = manifest.read_text().replace('temporal = ["dimension_drift"]', f"temporal = [{classes}]")
+    manifest.write_text(text)
+
+
+def compared_when_due(project: PlantProject, code: int) -> str:
+    """The comparison's output, once the stream has passed the cut; it exits with the code."""
+    line, environment = command(
+        project, "pipeline", "compare", project.plant.pipeline, "temporal", *HOUR
+    )
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        done = subprocess.run(line, env=environment, check=False, capture_output=True, text=True)
+        if done.returncode != WAITING:
+            assert done.returncode == code, done.stdout + done.stderr
+            return done.stdout
+        assert time.monotonic() < deadline, done.stdout
+        time.sleep(1)
