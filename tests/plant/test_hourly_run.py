@@ -18,8 +18,10 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.cli import app
 from lockstep.contracts import ReadMode, Window
 from lockstep.errors import LakehouseError, LockstepError, PostgresUnavailableError, WindowError
+from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.errors import CatalogError, PipelineError
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS
+from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.delta import open_table
 from lockstep.sources.errors import SourceValueError
 from pyspark.sql import SparkSession
@@ -222,6 +224,41 @@ def changed_manifest(plant: PlantProject, old: str, new: str) -> None:
     file.write_text(text.replace(plant.plant.sql(old), plant.plant.sql(new)))
 
 
+def catalog_again(plant: PlantProject) -> None:
+    names = plant.plant
+    with plant.owner() as connection:
+        catalog = read_database_catalog(connection, names.source, ("public", names.schema))
+    file = plant.folder / "include" / "sources" / names.source / "catalog.lock"
+    file.write_text(write_catalog(catalog))
+
+
+def test_a_window_of_local_times_is_of_instants(spark: SparkSession, filled: PlantProject) -> None:
+    """Berlin's clocks skip from 2:00 to 3:00 within this window, which is of 1:00 UTC."""
+    filled.execute(
+        "DELETE FROM $schema.$fact;"
+        "ALTER TABLE $schema.$fact ALTER $taken_at TYPE timestamp;"
+        "INSERT INTO $schema.$fact SELECT gen_random_uuid(), gen_random_uuid(), 1, at FROM unnest("
+        "'{2026-03-29 01:29:59, 2026-03-29 01:30, 2026-03-29 01:59:59.999999, 2026-03-29 03:00,"
+        "2026-03-29 03:29:59.999999, 2026-03-29 03:30}'::timestamp[]) AS at"
+    )
+    catalog_again(filled)
+    changed_manifest(
+        filled,
+        "\n[tolerate]",
+        '\n[time_zones]\n"$schema.$fact.$taken_at" = "Europe/Berlin"\n\n[tolerate]',
+    )
+    assert filled.plan.fact_time == filled.plant.taken_at
+    start = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
+    assert run(spark, filled, Window(start, start + HOUR)).commit.orders_at_cut == 4
+    almost, half = timedelta(microseconds=1), timedelta(minutes=30)
+    assert [row[1] for row in sorted(rows_of(filled), key=lambda row: row[1])] == [
+        start,
+        start + half - almost,
+        start + half,
+        start + HOUR - almost,
+    ]
+
+
 def test_a_time_that_is_computed_filters_the_result(
     spark: SparkSession, filled: PlantProject
 ) -> None:
@@ -345,8 +382,10 @@ def test_a_lakehouse_without_room_is_refused_before_spark(plant: PlantProject) -
 
 def test_a_window_is_given_where_there_is_one(plant: PlantProject) -> None:
     assert window_of(plant.plan, "2026-03-28T12:00", "2026-03-28T13:00Z") == WINDOW
-    with pytest.raises(WindowError, match="give its START and its END"):
+    with pytest.raises(WindowError, match="give both, or neither"):
         window_of(plant.plan, "2026-03-28T12:00", "")
+    with pytest.raises(WindowError, match="give its START and its END"):
+        window_of(plant.plan, "", "")
     changed_manifest(plant, 'time = "$measured_at"', "")
     assert window_of(plant.plan, "", "") is None
     with pytest.raises(WindowError, match="leave out START and END"):
@@ -416,6 +455,25 @@ def test_what_cannot_be_right_is_refused_and_changes_nothing(
     assert len(str(refused.value).splitlines()) == 1
     table.update_incremental()
     assert (table.version(), sorted(table.file_uris())) == (0, files)
+
+
+def test_a_whole_table_is_never_replaced_for_want_of_a_window(
+    spark: SparkSession, filled: PlantProject
+) -> None:
+    run(spark, filled)
+    with pytest.raises(WindowError, match="give its START and its END"):
+        run(spark, filled, None)
+    assert rows_of(filled) == expected(filled)
+
+
+def test_a_result_that_delta_cannot_hold_is_refused(
+    spark: SparkSession, filled: PlantProject
+) -> None:
+    changed_query(filled, "    w.$city,", "    w.$city, INTERVAL '1' DAY AS lasted,")
+    with pytest.raises(ResultRefusedError, match="Delta cannot hold the result, and nothing"):
+        run(spark, filled)
+    with pytest.raises(LakehouseError, match="there is no Delta table"):
+        table_of(filled)
 
 
 def test_the_command_prints_rows_table_and_cut(

@@ -17,18 +17,24 @@ def window_of(plan: Plan, start: str, end: str) -> Window | None:
 
     Raises WindowError when the window is bad, is missing, or is given where there is none.
     """
-    if plan.time is not None and start and end:
-        return Window.parse(start, end)
-    if plan.time is not None:
+    if bool(start) != bool(end):
+        raise WindowError("a window has a START and an END: give both, or neither")
+    window = Window.parse(start, end) if start else None
+    require_window(plan, window)
+    return window
+
+
+def require_window(plan: Plan, window: Window | None) -> None:
+    """Raise WindowError unless there is a window where the pipeline has a time, and none else."""
+    if plan.time is not None and window is None:
         raise WindowError(
             f"pipeline {plan.name} is run for a window of {plan.time}: give its START and its END"
         )
-    if start or end:
+    if plan.time is None and window is not None:
         raise WindowError(
             f"pipeline {plan.name} has no `time`, so its table is replaced whole: leave out START "
             "and END"
         )
-    return None
 
 
 def check_ready(settings: Settings, pipeline: Pipeline, plan: Plan) -> None:

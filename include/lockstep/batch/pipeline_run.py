@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lockstep.batch.errors import ResultRefusedError
+from lockstep.batch.pipeline_preflight import require_window
 from lockstep.batch.pipeline_rows import hourly_columns, in_window, require_sound, with_cut
 from lockstep.batch.spark_errors import spark_failures
 from lockstep.cdc.cuts import exported_snapshot, mark_cut
@@ -53,11 +55,12 @@ def run_pipeline(
 
     window: None for a pipeline without a time, whose table is replaced whole. Running it again
     replaces the same rows. A failure, whatever it is, leaves the table as it was. Raises
-    PipelineError, ResultRefusedError, SourceValueError, PostgresUnavailableError, LakehouseError,
-    WriterBusyError.
+    PipelineError, WindowError, ResultRefusedError, SourceValueError, PostgresUnavailableError,
+    LakehouseError, WriterBusyError.
     """
     started = time.monotonic()
     plan, target = plan_of(pipeline), reader_of(settings, pipeline.source)
+    require_window(plan, window)
     session = spark.newSession()
     columns = hourly_columns(plan, result_schema(session, plan))
     # Step 1: be the only writer, with room to write, of a table of these columns.
@@ -76,12 +79,8 @@ def run_pipeline(
             with _kept(run(session, rewritten)) as result:
                 rows = require_sound(plan, result, window, rewritten)
                 commit = RunCommit(window, ReadMode.TABLES, rows, cut)
-                _replace(
-                    with_cut(in_window(result, plan, window), plan, columns, cut),
-                    settings,
-                    plan,
-                    commit,
-                )
+                hourly = with_cut(in_window(result, plan, window), plan, columns, cut)
+                _replace(hourly, settings, plan, commit)
     return PipelineRun(commit, time.monotonic() - started)
 
 
@@ -107,9 +106,17 @@ def _kept(rows: "DataFrame") -> Iterator["DataFrame"]:
 
 
 def _replace(rows: "DataFrame", settings: Settings, plan: Plan, commit: RunCommit) -> None:
+    from pyspark.errors import AnalysisException
+
     table_uri, metadata = settings.table_uri(plan.hourly_table), commit.as_json()
-    if commit.window is None or plan.time is None:
-        replace_all(rows, table_uri, metadata)
-    else:
-        columns = WindowColumns(plan.time, HOURLY_PARTITION)
-        replace_window(rows, table_uri, columns, commit.window, metadata)
+    try:
+        if commit.window is None or plan.time is None:
+            replace_all(rows, table_uri, metadata)
+        else:
+            columns = WindowColumns(plan.time, HOURLY_PARTITION)
+            replace_window(rows, table_uri, columns, commit.window, metadata)
+    except AnalysisException as error:
+        raise ResultRefusedError(
+            f"pipeline {plan.name}: Delta cannot hold the result, and nothing was written: "
+            f"{str(error).splitlines()[0]}"
+        ) from error

@@ -1,7 +1,7 @@
 """Instants of local times by the time zones that the stream's decoder uses, for PostgreSQL.
 
-A database server has time zones of its own, which differ from Python's before 1970 in many places,
-and wherever one of the two is older. So what a zone's clocks showed is asked of Python, once for a
+A database server has time zones of its own, which differ from Python's in many places before 1970,
+and in some after it. So what a zone's clocks showed is asked of Python, once for a
 range of times, and PostgreSQL gets it as two arrays. Pure.
 """
 
