@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.parity.versions import NOWHERE, Place, RowHistories, RowHistory, comparable
+from lockstep.parity.versions import NOWHERE, Place, RowHistories, RowHistory
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan, PlannedTable
 from lockstep.pipeline.query.reach import Reach, equalities_of_joins
+from lockstep.pipeline.values import comparable
 
 Reached = Mapping[TableName, set[str]]
 """The keys of the rows that a fact leads to, by table; the fact's own is among them."""

@@ -21,6 +21,7 @@ from lockstep.errors import LakehouseError
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan, PlannedTable
 from lockstep.pipeline.query.reach import Reach
+from lockstep.pipeline.values import comparable
 
 NOWHERE = -1
 """The place of a row that is not there yet."""
@@ -221,14 +222,3 @@ def leading(value: Any, step: Reach) -> Iterator[Any]:
     for one in (value or ()) if step.is_element else (value,):
         if one is not None:
             yield comparable(one)
-
-
-def comparable(value: Any) -> Any:
-    """The value as one that == compares as Spark does: NaN is equal to NaN, lists by element."""
-    if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN alone is not itself
-        return "NaN"
-    if isinstance(value, list | tuple):
-        return tuple(map(comparable, value))
-    if isinstance(value, dict):
-        return tuple((name, comparable(one)) for name, one in value.items())
-    return value
