@@ -61,7 +61,7 @@ def written_by(table: DeltaTable, window: Window) -> WrittenWindow:
             if repair is not None and repair.window == window:
                 repairs.append(repair)
             run = _told_in(commit, RunCommit)
-            if run is None or not _overlap(run.window, window):
+            if run is None or run.window is None or not _overlap(run.window, window):
                 continue
             if run.window == window:
                 return WrittenWindow(run, tuple(reversed(repairs)))

@@ -32,6 +32,8 @@ class RoleConnection:
     """Where the settings read a password that the environment does not give; errors name it."""
     address_remedy: str
     """What to do when nothing answers at the address; errors say it."""
+    preparation_remedy: str
+    """What to do when tables, functions or rights are missing; errors say it."""
 
     def __str__(self) -> str:
         address = "{host}:{port} (database {dbname}, role {user})"
@@ -45,7 +47,8 @@ def role_connection(settings: Settings, role: Role, database: str = DATABASE) ->
         parameters=settings.connection(role, database),
         password_setting=f"LOCKSTEP_{role.upper()}_PASSWORD",
         passwords_file=settings.secrets_path,
-        address_remedy=("start it with `lockstep up` or correct LOCKSTEP_POSTGRES_HOST and _PORT"),
+        address_remedy="start it with `lockstep up` or correct LOCKSTEP_POSTGRES_HOST and _PORT",
+        preparation_remedy="run `lockstep up` to create what is missing",
     )
 
 
@@ -94,7 +97,7 @@ def database_errors(target: RoleConnection) -> Iterator[None]:
     except (errors.UndefinedTable, errors.UndefinedFunction, errors.InsufficientPrivilege) as error:
         raise PostgresUnavailableError(
             f"the database at {target} is not prepared: {_first_line(error)}; "
-            "run `lockstep up` to create what is missing"
+            f"{target.preparation_remedy}"
         ) from error
     except (errors.DiskFull, errors.OutOfMemory) as error:
         raise PostgresUnavailableError(

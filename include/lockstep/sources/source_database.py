@@ -41,4 +41,5 @@ def _connection(
         password_setting=source_password_setting(name, purpose),
         passwords_file=settings.secrets_path,
         address_remedy=f"start it or correct {SOURCES / name / SOURCE_FILE}",
+        preparation_remedy=f"have the SQL run that `lockstep source add {name}` prints",
     )
