@@ -169,7 +169,7 @@ class CaptureLostError(StreamError):
     restart_helps = False
 
 
-_BEGIN_ANEW = (
+BEGIN_AGAIN = (
     "begin change capture anew with `lockstep capture reset`, which explains what that means, and "
     "then make each stream's table anew with `lockstep stream rebuild MODE`"
 )
@@ -183,10 +183,10 @@ def rebuilt_with(mode: str) -> str:
 class SlotLostError(CaptureLostError):
     """The replication slot is gone, or lost log that was not read yet."""
 
-    def __init__(self, slot: str, why: str) -> None:
+    def __init__(self, slot: str, why: str, remedy: str = BEGIN_AGAIN) -> None:
         super().__init__(
             f"the replication slot {slot} {why}: changes that were not captured yet are missing "
-            f"for good; {_BEGIN_ANEW}"
+            f"for good; {remedy}"
         )
         self.slot = slot
 
@@ -194,11 +194,11 @@ class SlotLostError(CaptureLostError):
 class SlotRecreatedError(CaptureLostError):
     """The slot of that name is not the one that change capture began with."""
 
-    def __init__(self, slot: str, confirmed_lsn: int | None) -> None:
+    def __init__(self, slot: str, confirmed_lsn: int | None, remedy: str = BEGIN_AGAIN) -> None:
         super().__init__(
             f"the replication slot {slot} was dropped and created again (it has not the mark of "
             f"the connector's own, `failover`, and stands at LSN {confirmed_lsn}): changes of "
-            f"between are missing for good; {_BEGIN_ANEW}"
+            f"between are missing for good; {remedy}"
         )
         self.slot, self.confirmed_lsn = slot, confirmed_lsn
 
@@ -241,9 +241,9 @@ class TopicRecreatedError(CaptureLostError):
             "See that LOCKSTEP_KAFKA_HOST and _PORT name the same Kafka as before. "
             + (
                 f"After `lockstep capture reset`, `lockstep stream rebuild {rebuilt_with(mode)}` "
-                f"makes its table anew; if nobody did that, {_BEGIN_ANEW}"
+                f"makes its table anew; if nobody did that, {BEGIN_AGAIN}"
                 if found_id
-                else f"If they do, {_BEGIN_ANEW}"
+                else f"If they do, {BEGIN_AGAIN}"
             )
         )
         self.mode, self.expected_id, self.found_id = mode, expected_id, found_id
@@ -255,7 +255,7 @@ class SnapshotRepeatedError(CaptureLostError):
     def __init__(self, offset: int) -> None:
         super().__init__(
             f"the connector began another snapshot at offset {offset}: changes between its last "
-            f"event and that snapshot may be missing for good; {_BEGIN_ANEW}"
+            f"event and that snapshot may be missing for good; {BEGIN_AGAIN}"
         )
         self.offset = offset
 
@@ -263,10 +263,8 @@ class SnapshotRepeatedError(CaptureLostError):
 class TopicIncompleteError(CaptureLostError):
     """The change topic does not begin with the connector's snapshot, so no table can come of it."""
 
-    def __init__(self, topic: str, why: str) -> None:
-        super().__init__(
-            f"the topic {topic} {why}, so that no table can be made of it; {_BEGIN_ANEW}"
-        )
+    def __init__(self, topic: str, why: str, remedy: str = BEGIN_AGAIN) -> None:
+        super().__init__(f"the topic {topic} {why}, so that no table can be made of it; {remedy}")
 
 
 class OtherDatabaseError(StreamError):
@@ -281,19 +279,19 @@ class OtherDatabaseError(StreamError):
             f"the stream {mode} has read changes of the database {expected[0]} of system "
             f"{expected[1]}; at {address} is {found[0]} of system {found[1]}. Correct "
             "LOCKSTEP_POSTGRES_HOST and _PORT, or, if the database was replaced on purpose, "
-            f"{_BEGIN_ANEW}"
+            f"{BEGIN_AGAIN}"
         )
         self.mode, self.expected, self.found = mode, expected, found
 
 
 class OtherCaptureError(CaptureLostError):
-    """A pipeline's table has rows of another capture than the one that runs now."""
+    """What a source's stream has read or written is of another capture than the one there is."""
 
-    def __init__(self, table: str, source: str) -> None:
+    def __init__(self, what: str, source: str) -> None:
         super().__init__(
-            f"{table} has rows of another capture of source {source}: its database, its slot or "
-            "its change topic has been made again since; delete the folders of the source's "
-            "history and of its pipelines' change logs, and start again"
+            f"{what} is of another capture of source {source} than before: its database, slot or "
+            "change topic was made again; delete the folders of the source's history and of its "
+            "pipelines' change logs, and start again"
         )
 
 

@@ -159,6 +159,7 @@ def test_no_kill_of_driver_connect_or_postgresql_leaves_a_wrong_version(
         writer.start()
         for target in targets:
             rows = change_log(project).to_pyarrow_table(columns=["tx_id"]).num_rows
+            assert writer.failure is None, repr(writer.failure)
             until(
                 lambda rows=rows: (
                     change_log(project).to_pyarrow_table(columns=["tx_id"]).num_rows > rows + 20

@@ -50,7 +50,7 @@ class PlantWriter(threading.Thread):
         try:
             while not self._ended.is_set():
                 self._write_until_lost()
-        except Exception as error:  # shown by `end`
+        except Exception as error:  # the test's thread shows it
             self.failure = error
 
     def end(self) -> list[Written]:
@@ -69,7 +69,7 @@ class PlantWriter(threading.Thread):
                     with connection.transaction():
                         tx_id, found = self._transaction(connection)
                     self.written += found
-        except psycopg.OperationalError:
+        except (psycopg.OperationalError, psycopg.InterfaceError):
             if tx_id is not None and self._is_committed(tx_id):
                 self.written += found
 
@@ -134,6 +134,6 @@ class PlantWriter(threading.Thread):
                 with self._project.owner() as connection:
                     query = "SELECT pg_xact_status(%s::text::xid8)"
                     return connection.execute(query, [tx_id]).fetchone()[0] == "committed"
-            except psycopg.OperationalError:
+            except (psycopg.OperationalError, psycopg.InterfaceError):
                 assert time.monotonic() < deadline, "PostgreSQL does not come back"
                 time.sleep(0.2)

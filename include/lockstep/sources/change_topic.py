@@ -1,8 +1,8 @@
 """Reads the change topic: as a Spark stream, and a stretch of it again by offsets.
 
-The topic has one partition, so an offset alone names a record. Only committed records are read: our
-connector delivers at least once, without transactions of Kafka's, but a Connect elsewhere may write
-in them.
+A topic that is not named is the one of contracts.py. It has one partition, so an offset alone names
+a record. Only committed records are read: our connector delivers at least once, without
+transactions of Kafka's, but a Connect elsewhere may write in them.
 """
 
 import json
@@ -50,12 +50,13 @@ def stream(
     *,
     first_offset: int,
     records_max: int,
-    topic: str = CHANGE_TOPIC,
+    topic: str = "",
 ) -> "DataFrame":
     """A streaming DataFrame of offset (bigint) and value (binary), from first_offset on.
 
     records_max: of one micro-batch. A topic that no longer has an offset fails the query.
     """
+    topic = topic or CHANGE_TOPIC
     login = java_client(settings, KafkaUser.READER)
     return (
         spark.readStream.format("kafka")
@@ -73,12 +74,13 @@ def stream(
 
 
 def read_again(
-    settings: Settings, first: int, end: int, topic: str = CHANGE_TOPIC
+    settings: Settings, first: int, end: int, topic: str = ""
 ) -> Iterator[list[tuple[int, bytes | None]]]:
     """(offset, value) of all records with first <= offset < end, in slices.
 
     Raises StreamError when the broker does not give them.
     """
+    topic = topic or CHANGE_TOPIC
     if first >= end:
         return
     with _reading(settings, topic) as reader:
@@ -96,13 +98,15 @@ def read_again(
                 return
 
 
-def first_offset(settings: Settings, topic: str = CHANGE_TOPIC) -> int:
+def first_offset(settings: Settings, topic: str = "") -> int:
     """The offset of the first record that the topic still has. Raises StreamError as end_offset."""
+    topic = topic or CHANGE_TOPIC
     return _bounds(settings, topic)[0]
 
 
-def end_offset(settings: Settings, topic: str = CHANGE_TOPIC) -> int:
+def end_offset(settings: Settings, topic: str = "") -> int:
     """The offset after the topic's last record. Raises StreamError when there is no answer."""
+    topic = topic or CHANGE_TOPIC
     return _bounds(settings, topic)[1]
 
 
@@ -145,13 +149,14 @@ def _bounds(settings: Settings, topic: str) -> tuple[int, int]:
         return reader.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)
 
 
-def topic_id(settings: Settings, topic: str = CHANGE_TOPIC) -> str | None:
+def topic_id(settings: Settings, topic: str = "") -> str | None:
     """The id that Kafka gave the topic when it was created; None when it says that there is none.
 
     It says so when it is asked for the topic, and when it is asked for all topics. Raises
     StreamError when there is no answer, or two that differ. A broker that has just started may say
     None of a topic that it has: only an answer that stays the same is believed (streams/identity).
     """
+    topic = topic or CHANGE_TOPIC
     admin = AdminClient({**client(settings, KafkaUser.READER), "log_level": 0})
     try:
         asked = admin.describe_topics(TopicCollection([topic]), request_timeout=BROKER_SECONDS_MAX)
@@ -202,8 +207,9 @@ def consumer(settings: Settings) -> Consumer:
 
 
 @contextmanager
-def _reading(settings: Settings, topic: str = CHANGE_TOPIC) -> Iterator[Consumer]:
+def _reading(settings: Settings, topic: str = "") -> Iterator[Consumer]:
     """A consumer for the block; what Kafka refuses there is a StreamError."""
+    topic = topic or CHANGE_TOPIC
     reader = consumer(settings)
     try:
         with _answers(settings, f"let {topic} be read"):

@@ -25,6 +25,7 @@ from lockstep.contracts import (
     change_log_table,
 )
 from lockstep.errors import (
+    BEGIN_AGAIN,
     OtherDatabaseError,
     SlotLostError,
     SlotRecreatedError,
@@ -168,19 +169,21 @@ def compare(settings: Settings, mode: str, identity: StreamIdentity, capture: Ca
         raise TopicRecreatedError(mode, CHANGE_TOPIC, identity.topic_id, capture.topic_id)
 
 
-def require_complete_topic(settings: Settings, topic: str = CHANGE_TOPIC) -> None:
+def require_complete_topic(settings: Settings, topic: str = "", remedy: str = BEGIN_AGAIN) -> None:
     """Raise TopicIncompleteError unless the topic has all from the connector's snapshot on.
 
     An empty one is complete so far.
     """
     first = change_topic.first_offset(settings, topic)
     if first > 0:
-        raise TopicIncompleteError(topic, f"begins at offset {first:,} only")
+        raise TopicIncompleteError(
+            topic or CHANGE_TOPIC, f"begins at offset {first:,} only", remedy
+        )
     end = min(change_topic.end_offset(settings, topic), FIRST_RECORDS)
     stretches = change_topic.read_again(settings, 0, end, topic)
     found = next((record for stretch in stretches for record in stretch), None)
     if found is not None and not isinstance(decode(found[1], found[0], ()), SnapshotNotice):
-        raise TopicIncompleteError(topic, "does not begin with the connector's snapshot")
+        raise TopicIncompleteError(topic, "does not begin with the connector's snapshot", remedy)
 
 
 def remember(settings: Settings, mode: str, identity: StreamIdentity) -> None:
@@ -240,18 +243,19 @@ def _check_database(
         raise OtherDatabaseError(mode, expected, found, address)
 
 
-def check_slot(facts: CaptureFacts, slot: str = REPLICATION_SLOT) -> None:
+def check_slot(
+    facts: CaptureFacts, slot: str = REPLICATION_SLOT, remedy: str = BEGIN_AGAIN
+) -> None:
     """Raise SlotLostError or SlotRecreatedError unless it is the slot of the first snapshot."""
     if not facts.has_slot:
-        raise SlotLostError(slot, "is gone")
+        raise SlotLostError(slot, "is gone", remedy)
     if facts.wal_status == "lost" or facts.invalidation_reason:
         why = facts.invalidation_reason or "the log it needs was removed"
         behind = facts.current_lsn - (facts.confirmed_lsn or 0)
-        raise SlotLostError(
-            slot, f"has lost log that was not read yet ({why}; {behind:,} bytes behind)"
-        )
+        lost = f"has lost log that was not read yet ({why}; {behind:,} bytes behind)"
+        raise SlotLostError(slot, lost, remedy)
     if facts.has_mark is False:
-        raise SlotRecreatedError(slot, facts.confirmed_lsn)
+        raise SlotRecreatedError(slot, facts.confirmed_lsn, remedy)
 
 
 def _topic_id(settings: Settings, *, may_wait: bool) -> str | None:

@@ -13,7 +13,7 @@ from lockstep.errors import (
     OtherCaptureError,
     PostgresUnavailableError,
     StreamError,
-    TopicRecreatedError,
+    TopicIncompleteError,
 )
 from lockstep.pipeline import names
 from lockstep.pipeline.project import Source
@@ -42,6 +42,11 @@ class SourceCapture:
         self._target = capturer_of(settings, source)
         self._topic = names.change_topic(source.name)
         self._slot = names.slot(source.manifest.database, source.name)
+        self._begin_again = (
+            f"begin again with a new snapshot: `lockstep source capture {source.name} "
+            "--new-snapshot`, then delete the folders of the source's history and of its "
+            "pipelines' change logs, and start the streams"
+        )
         self._topic_id: str | None = None
         self._topic_seen_at = time.monotonic()
 
@@ -53,9 +58,9 @@ class SourceCapture:
         PostgresUnavailableError or StreamError when a service does not answer.
         """
         facts = capture_facts_at(self._target, self._slot)
-        check_slot(facts, self._slot)
+        check_slot(facts, self._slot, self._begin_again)
         self._topic_id = self._wait_for_topic()
-        require_complete_topic(self._settings, self._topic)
+        require_complete_topic(self._settings, self._topic, self._begin_again)
         self.capture_id = capture_id(facts.database_system, facts.database_name, self._topic_id)
         for uri in tables:
             found = capture_id_of(open_table(uri)) if DeltaTable.is_deltatable(uri) else None
@@ -71,12 +76,13 @@ class SourceCapture:
             facts, found = capture_facts_at(self._target, self._slot), self._topic_now()
         except (PostgresUnavailableError, StreamError):
             return
-        check_slot(facts, self._slot)
+        check_slot(facts, self._slot, self._begin_again)
         if found is not None:
             self._topic_seen_at = time.monotonic()
-        is_gone = time.monotonic() - self._topic_seen_at >= TOPIC_GONE_SECONDS
-        if is_gone or found not in (None, self._topic_id):
-            raise TopicRecreatedError(self._source, self._topic, self._topic_id, found)
+        elif time.monotonic() - self._topic_seen_at >= TOPIC_GONE_SECONDS:
+            raise TopicIncompleteError(self._topic, "is gone", self._begin_again)
+        if found not in (None, self._topic_id):
+            raise OtherCaptureError(f"the topic {self._topic}", self._source)
 
     def current_xid(self) -> int:
         """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
