@@ -44,6 +44,7 @@ class PlantWriter(threading.Thread):
         self.written: list[Written] = []
         self._project, self._rng, self._pause = project, Random(seed), pause_seconds
         self._ended = threading.Event()
+        self._number = 0
         self.failure: Exception | None = None
 
     def run(self) -> None:
@@ -61,24 +62,28 @@ class PlantWriter(threading.Thread):
         return self.written
 
     def _write_until_lost(self) -> None:
-        tx_id, found = None, []
+        found: list[Written] = []
         try:
             with self._project.owner() as connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS written (number bigint)")
                 while not self._ended.wait(self._pause):
-                    tx_id, found = None, []
+                    self._number += 1
+                    found = []
                     with connection.transaction():
-                        tx_id, found = self._transaction(connection)
+                        found = self._transaction(connection)
                     self.written += found
         except (psycopg.OperationalError, psycopg.InterfaceError):
-            if tx_id is not None and self._is_committed(tx_id):
+            if found and self._is_committed():
                 self.written += found
 
-    def _transaction(self, connection: psycopg.Connection) -> tuple[int, list[Written]]:
+    def _transaction(self, connection: psycopg.Connection) -> list[Written]:
+        """Also a row of `written`, by which it is known later whether the commit came to be."""
+        connection.execute("INSERT INTO written VALUES (%s)", [self._number])
         touched = {key for _ in range(self._rng.randint(1, 5)) if (key := self._step(connection))}
         tx_id = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
         sql = self._project.plant.sql(ENRICHED)
         rows = {key: tuple(row) for key, *row in connection.execute(sql, [sorted(touched)])}
-        return tx_id, [Written(tx_id, key, rows.get(key)) for key in sorted(touched)]
+        return [Written(tx_id, key, rows.get(key)) for key in sorted(touched)]
 
     def _step(self, connection: psycopg.Connection) -> str | None:
         """One statement; the key of the reading that it changes, if it does."""
@@ -126,14 +131,14 @@ class PlantWriter(threading.Thread):
     def _execute(self, connection: psycopg.Connection, text: str, values: tuple) -> int:
         return connection.execute(self._project.plant.sql(text), values).rowcount
 
-    def _is_committed(self, tx_id: int) -> bool:
-        """Asks until the database answers again."""
+    def _is_committed(self) -> bool:
+        """Whether the last transaction is; asks until the database answers again."""
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             try:
                 with self._project.owner() as connection:
-                    query = "SELECT pg_xact_status(%s::text::xid8)"
-                    return connection.execute(query, [tx_id]).fetchone()[0] == "committed"
+                    query = "SELECT count(*) FROM written WHERE number = %s"
+                    return connection.execute(query, [self._number]).fetchone()[0] > 0
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 assert time.monotonic() < deadline, "PostgreSQL does not come back"
                 time.sleep(0.2)

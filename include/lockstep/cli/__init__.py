@@ -31,7 +31,11 @@ app = typer.Typer(
 )
 stack.register(app)
 app.add_typer(batch.app, name="batch", help="The hourly enrichment, by hand.")
-app.add_typer(pipeline.app, name="pipeline", help="The pipelines: list and check their manifests.")
+app.add_typer(
+    pipeline.app,
+    name="pipeline",
+    help="Pipelines from folders: check them, run, follow and compare them.",
+)
 app.add_typer(stream.app, name="stream", help="The streams: start, stop, look at them.")
 app.add_typer(
     parity.app, name="parity", help="Compare batch and streams; how far they are verified."

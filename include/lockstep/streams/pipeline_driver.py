@@ -80,8 +80,8 @@ class PipelineDriver:
         try:
             self._take_history()
             self._beats.say(self._stream, DriverState.STARTING)
-            spark = self._session()
             self._capture.require([self._log_uri, self._history_uri])
+            spark = self._session()
             self._start_history(spark)
             self._start(spark, self._stream, self._temporal_sink(spark))
             self._watch(spark)
