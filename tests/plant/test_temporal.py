@@ -140,7 +140,7 @@ def test_every_version_is_the_query_as_of_its_commit(
     monkeypatch.setattr(needed_versions, "KEPT_ROWS_MAX", kept)
     changes = RandomChanges(NAMES, rng)
     serve(monkeypatch, changes)
-    changes.add(40)
+    changes.add(25)
     streams = Streams(spark, tmp_path, changes)
     end = 0
     while end < len(changes.records):
@@ -153,7 +153,7 @@ def test_every_version_is_the_query_as_of_its_commit(
             streams.start_stream()
     found = streams.versions()
     assert sorted(found, key=str) == sorted(changes.expected(), key=str)
-    assert len(found) > 60
+    assert len(found) > 40
     streams.feed(streams.history, end)
     assert streams.history_rows() == {
         place: row and {name: row[name] for name in row if name != NAMES.serial}
@@ -172,7 +172,7 @@ def test_a_stream_takes_from_the_topic_what_the_history_does_not_have_yet(
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held)
     changes = RandomChanges(NAMES, rng, leaves_out=False)
     serve(monkeypatch, changes)
-    changes.add(40)
+    changes.add(25)
     streams = Streams(spark, tmp_path, changes)
     for part in (0.2, 0.5, 0.8, 1):
         end = round(len(changes.records) * part)
