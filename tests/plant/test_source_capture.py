@@ -28,6 +28,12 @@ class Services:
     def __init__(self) -> None:
         self.facts: CaptureFacts | None = FACTS
         self.topic: str | None = "first"
+        self.is_delivered = False
+        self.asked = 0
+
+    def withhold_mark(self, *_: object) -> bool:
+        self.asked += 1
+        return self.is_delivered
 
     def answer(self, *_: object) -> CaptureFacts:
         if self.facts is None:
@@ -43,6 +49,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Services:
     monkeypatch.setattr(source_capture, "topic_id", lambda *_: answers.topic)
     monkeypatch.setattr(source_capture, "require_complete_topic", lambda *_: None)
     monkeypatch.setattr(source_capture, "TOPIC_GONE_SECONDS", 0)
+    monkeypatch.setattr(source_capture.connector, "withhold_mark", answers.withhold_mark)
     return answers
 
 
@@ -105,3 +112,14 @@ def test_a_table_with_rows_of_another_capture_is_refused(
     services.topic = "second"
     with pytest.raises(OtherCaptureError, match=f"{uri} is of another capture"):
         capture_in(tmp_path, uri)
+
+
+def test_the_connector_is_asked_to_mark_no_other_slot_until_it_does(
+    tmp_path: Path, services: Services
+) -> None:
+    running = capture_in(tmp_path)
+    running.look()
+    services.is_delivered = True
+    running.look()
+    running.look()
+    assert services.asked == 2

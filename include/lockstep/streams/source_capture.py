@@ -6,10 +6,12 @@ table carries; a table with rows of another capture is refused.
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 from deltalake import DeltaTable
 
 from lockstep.errors import (
+    LockstepError,
     OtherCaptureError,
     PostgresUnavailableError,
     StreamError,
@@ -23,6 +25,8 @@ from lockstep.sources.capture import capture_facts_at, xid_at
 from lockstep.sources.change_topic import topic_id
 from lockstep.sources.delta import open_table
 from lockstep.sources.source_database import capturer_of
+from lockstep.stack import connector
+from lockstep.stack.connectors import of_source
 from lockstep.streams.identity import (
     TOPIC_GONE_SECONDS,
     TOPIC_PAUSE_SECONDS,
@@ -47,6 +51,8 @@ class SourceCapture:
             "--new-snapshot`, then delete the folders of the source's history and of its "
             "pipelines' change logs, and start the streams"
         )
+        self._connector = of_source(settings, source, ())
+        self._is_mark_withheld = False
         self._topic_id: str | None = None
         self._topic_seen_at = time.monotonic()
 
@@ -70,8 +76,10 @@ class SourceCapture:
     def look(self) -> None:
         """Called while the stream runs. A service that does not answer is no evidence.
 
-        Raises CaptureLostError when slot or topic is gone or another one.
+        Also has the connector mark no other slot, once its snapshot is in the topic. Raises
+        CaptureLostError when slot or topic is gone or another one.
         """
+        self._withhold_mark()
         try:
             facts, found = capture_facts_at(self._target, self._slot), self._topic_now()
         except (PostgresUnavailableError, StreamError):
@@ -87,6 +95,13 @@ class SourceCapture:
     def current_xid(self) -> int:
         """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
         return xid_at(self._target)
+
+    def _withhold_mark(self) -> None:
+        """Until it is done; while Connect is away the next look tries again."""
+        if not self._is_mark_withheld:
+            with suppress(LockstepError):
+                withheld = connector.withhold_mark(self._settings, self._connector)
+                self._is_mark_withheld = withheld
 
     def _topic_now(self) -> str | None:
         return topic_id(self._settings, self._topic)
