@@ -95,18 +95,19 @@ class Tables:
         self.write_log(reached)
         self.write_history(history_reached)
 
-    def write_hourly(self) -> None:
-        """As the run leaves it."""
+    def write_hourly(self, mode: str = "error") -> None:
+        """As the run leaves it. mode: of delta-rs, `overwrite` for a run again."""
         cut = Cut("the run", self.of.snapshot, MARKER_LSN, TAKEN_AT)
         own = {"run_id": cut.run_id, "cut_snapshot": cut.snapshot, "cut_lsn": cut.marker_lsn}
         rows = [
             self._named(row, own | {"window_date": row["measured_at"].date()})
             for row in self.hourly
         ]
-        run = RunCommit(WINDOW, ReadMode.TABLES, len(rows), cut)
+        run = RunCommit(WINDOW, ReadMode.TABLES, len(rows), cut, self.plan.version)
         write_deltalake(
             self.settings.table_uri(self.plan.hourly_table),
             pa.Table.from_pylist(rows, result_schema(HOURLY_COLUMNS)),
+            mode=mode,
             partition_by=[HOURLY_PARTITION],
             commit_properties=CommitProperties(custom_metadata={"userMetadata": run.as_json()}),
         )
@@ -126,7 +127,8 @@ class Tables:
 
     def _append(self, path: str, rows: list[dict], schema: pa.Schema, reached: int) -> None:
         partition = HISTORY_PARTITION if "table" in schema.names else CHANGE_PARTITION
-        log = AppendLog(self.settings.table_uri(path), schema, partition, 1)
+        uri, version = self.settings.table_uri(path), self.plan.version
+        log = AppendLog(uri, schema, partition, 1, description=version)
         log.append(pa.Table.from_pylist(rows, schema), reached, 0)
 
     def _named(self, row: dict, more: dict) -> dict:

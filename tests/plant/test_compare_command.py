@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 from tests.plant.history import MARKER_LSN, WINDOW, Works
 from tests.plant.planned import FACT, NAMES, SENSOR
-from tests.plant.project import MANIFEST
+from tests.plant.project import MANIFEST, QUERY
 from tests.plant.tables import MODE, TAKEN_AT, Tables, plan_by_number
 
 SEED = 7
@@ -74,6 +74,22 @@ def test_a_run_from_before_the_initial_snapshot_is_not_covered(tables: Tables) -
     found = ready(tables)
     assert found.verdict is Verdict.NOT_COVERED
     assert "before change capture took its snapshot" in found.reason
+
+
+def test_rows_of_another_version_of_the_pipeline_are_not_covered(
+    tables: Tables, tmp_path: Path
+) -> None:
+    """First both are of another version than the folder, then the stream's table alone."""
+    tables.write()
+    changed = plan_by_number(tmp_path, query=QUERY.template.replace("18, 6", "19, 6"))
+    found = ready(tables, changed)
+    assert found.verdict is Verdict.NOT_COVERED
+    assert f"the hourly run is of version {tables.plan.version}" in found.reason
+    assert f"folder of version {changed.version}: run the window again" in found.reason
+    tables.plan = changed
+    tables.write_hourly(mode="overwrite")
+    assert f"the stream's table is of version {changed.version}" not in ready(tables).reason
+    assert "the stream's table is of version" in ready(tables).reason
 
 
 def test_what_is_not_there_is_an_error_before_spark_starts(tables: Tables, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Streams:
 
     def start_stream(self) -> None:
         schema = as_of_commit.change_log_schema(self._spark, self.plan)
-        log = as_of_commit.change_log(self.settings, self.log_uri, schema, 7)
+        log = as_of_commit.change_log(self.settings, self.log_uri, self.plan, schema, 7)
         stored = StoredHistory(self.history_uri)
         needed = needed_versions.NeededVersions(self.plan, stored, log.reached.frontier)
         query = as_of_commit.Evaluation(self._spark, self.plan)

@@ -78,7 +78,7 @@ def run_pipeline(
             rewritten = at_snapshot(plan.query)
             with _kept(run(session, rewritten)) as result:
                 rows = require_sound(plan, result, window, rewritten)
-                commit = RunCommit(window, ReadMode.TABLES, rows, cut)
+                commit = RunCommit(window, ReadMode.TABLES, rows, cut, plan.version)
                 hourly = with_cut(in_window(result, plan, window), plan, columns, cut)
                 _replace(hourly, settings, plan, commit)
     return PipelineRun(commit, time.monotonic() - started)

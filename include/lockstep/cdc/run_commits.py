@@ -20,12 +20,14 @@ class RunCommit:
     window: None of a run that replaced the whole table, of a pipeline without a time.
     orders_at_cut: orders of the window, counted by the database in the run's own snapshot; of a
         pipeline the rows of its result in the window.
+    pipeline_version: of a pipeline from a folder (pipeline/version.py); empty of the pizzeria's.
     """
 
     window: Window | None
     read_mode: ReadMode
     orders_at_cut: int
     cut: Cut
+    pipeline_version: str = ""
 
     def as_json(self) -> str:
         """The text for the commit's userMetadata; from_json reads it back."""
@@ -34,6 +36,7 @@ class RunCommit:
                 **_window_and_cut(self.window, self.cut),
                 "read_mode": str(self.read_mode),
                 "orders_at_cut": self.orders_at_cut,
+                **({"pipeline_version": self.pipeline_version} if self.pipeline_version else {}),
             }
         )
 
@@ -46,6 +49,7 @@ class RunCommit:
             read_mode=ReadMode(fields["read_mode"]),
             orders_at_cut=fields["orders_at_cut"],
             cut=_cut_in(fields),
+            pipeline_version=fields.get("pipeline_version", ""),
         )
 
 

@@ -76,6 +76,8 @@ def _hindrance(
     plan: Plan, run: RunCommit, stream: DeltaTable, history: DeltaTable
 ) -> tuple[Verdict | None, str]:
     """A run from before the initial snapshot may have read rows that have changed until then."""
+    if reason := _other_version(plan, run, stream):
+        return Verdict.NOT_COVERED, reason
     marker_lsn = run.cut.marker_lsn
     if reason := _lag({"the stream": stream, "the source's history": history}, marker_lsn):
         return Verdict.WAITING, reason
@@ -86,6 +88,22 @@ def _hindrance(
             f"capture took its snapshot, at {began.isoformat()}: run the window again to compare it"
         )
     return None, ""
+
+
+def _other_version(plan: Plan, run: RunCommit, stream: DeltaTable) -> str:
+    """Which side is of another version of the pipeline than its folder; empty when none is."""
+    if run.pipeline_version != plan.version:
+        return (
+            f"the hourly run is of version {run.pipeline_version} of the pipeline, and its folder "
+            f"of version {plan.version}: run the window again"
+        )
+    version = stream.metadata().description
+    if version != plan.version:
+        return (
+            f"the stream's table is of version {version} of the pipeline, and its folder of "
+            f"version {plan.version}: start the stream, which says what to do"
+        )
+    return ""
 
 
 def _lag(tables: Mapping[str, DeltaTable], marker_lsn: int) -> str:

@@ -24,6 +24,7 @@ from lockstep.pipeline.query.names import Base, SourceColumn, output
 from lockstep.pipeline.query.reach import Reach, needed_rows
 from lockstep.pipeline.type_table import ValueType
 from lockstep.pipeline.types import key_text, value_type
+from lockstep.pipeline.version import pipeline_version
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class Plan:
     tables: Mapping[TableName, PlannedTable]
     steps: tuple[Reach, ...]
     key: tuple[str, ...]
+
+    @cached_property
+    def version(self) -> str:
+        """The pipeline's version: rows of another one are not comparable."""
+        types = {name: table.types for name, table in self.tables.items()}
+        return pipeline_version(self.query, self.time, types)
 
     @property
     def fact(self) -> PlannedTable:

@@ -180,6 +180,11 @@ class AppendLog:
         self._require_columns()
         self.reached = reached_of(self._table)
 
+    @property
+    def description(self) -> str | None:
+        """What the table was described by when it was made."""
+        return self._table.metadata().description
+
     def append(self, rows: pa.Table, frontier: int, resume_offset: int) -> None:
         """Write the rows and the new frontier in one commit; none when there is nothing new.
 

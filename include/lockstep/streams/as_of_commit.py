@@ -16,6 +16,7 @@ from lockstep.enrich.plans import bind, result_schema, run
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import AT, AT_LSN, at_rewrite
 from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
@@ -53,11 +54,23 @@ def change_log_schema(spark: "SparkSession", plan: Plan) -> pa.Schema:
 
 
 def change_log(
-    settings: Settings, uri: str, schema: pa.Schema, capture_id: int | None = None
+    settings: Settings, uri: str, plan: Plan, schema: pa.Schema, capture_id: int
 ) -> AppendLog:
-    """A pipeline's change log, for its one writer; made if there is none. Raises LakehouseError."""
-    kept_hours = settings.stream_versions_kept_hours
-    return AppendLog(uri, schema, CHANGE_PARTITION, kept_hours, capture_id)
+    """A pipeline's change log, for its one writer; made if there is none.
+
+    Its description is the pipeline's version. Raises LakehouseError, and PipelineError when it is
+    another version's.
+    """
+    kept_hours, version = settings.stream_versions_kept_hours, plan.version
+    log = AppendLog(uri, schema, CHANGE_PARTITION, kept_hours, capture_id, version)
+    if log.description != version:
+        raise PipelineError(
+            f"{uri} is of version {log.description} of pipeline {plan.name}, and its folder is of "
+            f"version {version}: its query, key, time or the columns that it reads have changed. "
+            "Delete the table's folder and start the stream again: it is built from the change "
+            "topic"
+        )
+    return log
 
 
 class Evaluation:

@@ -114,7 +114,8 @@ class PipelineDriver:
 
     def _temporal_sink(self, spark: "SparkSession") -> TemporalSink:
         schema = change_log_schema(spark, self._plan)
-        log = change_log(self._settings, self._log_uri, schema, self._capture.capture_id)
+        capture_id = self._capture.capture_id
+        log = change_log(self._settings, self._log_uri, self._plan, schema, capture_id)
         history = StoredHistory(self._history_uri)
         history.require_columns(self._plan.tables.values())
         needed = NeededVersions(self._plan, history, log.reached.frontier)

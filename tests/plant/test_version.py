@@ -1,0 +1,57 @@
+"""A pipeline's version: what makes another one of it, and that two are never mixed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lockstep.pipeline.catalog import Column
+from lockstep.pipeline.errors import PipelineError
+from lockstep.settings import Settings
+from lockstep.sinks.append_log import arrow_schema
+from lockstep.streams.as_of_commit import change_log
+
+from tests.plant.planned import FACT, NAMES, SENSOR, SITE, planned
+from tests.plant.project import MANIFEST, QUERY
+
+SCHEMA = arrow_schema({"commit_date": "date"})
+
+
+def version(folder: Path, **texts: str) -> str:
+    return planned(folder, **texts).version
+
+
+def test_what_decides_no_value_makes_no_other_version(tmp_path: Path) -> None:
+    spaced = QUERY.template.replace("SELECT", "/* all */ SELECT\n -- of them\n  ")
+    tolerant = MANIFEST.template.replace('["dimension_drift"]', "[]")
+    versions = {
+        version(tmp_path, query=QUERY.template),
+        version(tmp_path, query=spaced),
+        version(tmp_path, query=QUERY.template, manifest=tolerant),
+    }
+    assert len(versions) == 1
+
+
+def test_query_time_and_types_make_another_version(tmp_path: Path) -> None:
+    wider = (*FACT.columns[:2], Column(NAMES.value, "numeric(14,3)"), *FACT.columns[3:])
+    untimed = MANIFEST.template.replace('time = "$measured_at"', "")
+    versions = [
+        version(tmp_path, query=QUERY.template, manifest=MANIFEST.template),
+        version(tmp_path, query=QUERY.template.replace("18, 6", "19, 6")),
+        version(tmp_path, query=QUERY.template, manifest=untimed),
+        planned(
+            tmp_path, replace(FACT, columns=wider), SENSOR, SITE,
+            query=QUERY.template, manifest=MANIFEST.template,
+        ).version,
+    ]  # fmt: skip
+    assert len(set(versions)) == len(versions)
+
+
+def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
+    settings, uri = Settings(home=tmp_path / "home"), str(tmp_path / "log")
+    before = planned(tmp_path, query=QUERY.template)
+    change_log(settings, uri, before, SCHEMA, 7)
+    change_log(settings, uri, before, SCHEMA, 7)
+    now = planned(tmp_path, query=QUERY.template.replace("18, 6", "19, 6"))
+    with pytest.raises(PipelineError, match=f"of version {before.version} of pipeline") as refused:
+        change_log(settings, uri, now, SCHEMA, 7)
+    assert now.version in str(refused.value)
