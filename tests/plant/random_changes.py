@@ -27,12 +27,11 @@ State = dict[str, dict[str, Row]]
 
 @dataclass
 class Commit:
-    """state: every table's rows after the commit, by key. facts: op of each fact row touched."""
+    """state: every table's rows after the commit, by key. ops: of each row touched, by table."""
 
     lsn: int
     state: State
-    facts: dict[str, str]
-    touched: dict[str, set[str]]
+    ops: dict[str, dict[str, str]]
 
 
 @dataclass
@@ -60,19 +59,20 @@ class RandomChanges:
     def expected(self) -> Iterator[tuple[str, int, str, tuple | None]]:
         """Key, LSN, op and row (sensor's name, city, amount, note) of each fact's version."""
         for commit in self.commits:
-            for key, op in commit.facts.items():
+            for key, op in commit.ops["fact"].items():
                 fact = commit.state["fact"].get(key)
                 yield key, commit.lsn, op, None if fact is None else _joined(fact, commit.state)
 
-    def history(self) -> dict[tuple[str, str, int], Row | None]:
-        """The row of each version, its columns named, by table, key text and LSN."""
+    def history(self) -> dict[tuple[str, str, int], tuple[str, Row | None]]:
+        """Op and row of each version, its columns named, by table, key text and LSN."""
         return {
-            (self._table(table), json.dumps([key]), commit.lsn): self._named(
-                commit.state[table].get(key)
+            (self._table(table), json.dumps([key]), commit.lsn): (
+                op,
+                self._named(commit.state[table].get(key)),
             )
             for commit in self.commits
-            for table, keys in commit.touched.items()
-            for key in keys
+            for table, ops in commit.ops.items()
+            for key, op in ops.items()
         }
 
     def column(self, name: str) -> str:
@@ -81,42 +81,31 @@ class RandomChanges:
 
     def _snapshot(self) -> None:
         self._write(SNAPSHOT[0])
-        touched: dict[str, set[str]] = {table: set() for table in TABLES}
+        ops: dict[str, dict[str, str]] = {table: {} for table in TABLES}
         for table, count in (("site", 2), ("sensor", 3), ("fact", 5)):
             for _ in range(count):
                 row = self._new(table)
                 if row is not None:
                     self._put(table, row)
-                    touched[table].add(_key(table, row))
+                    ops[table][_key(table, row)] = "c"
                     self._change(None, 0, "r", table, None, row)
         self._write(SNAPSHOT[1])
-        self._commit(0, dict.fromkeys(touched["fact"], "c"), touched)
+        self._commit(0, ops)
 
     def _transaction(self, size: int) -> None:
         tx = 1000 + len(self.commits)
         self._write({"status": "BEGIN", "id": f"{tx}:{tx * 10}"})
-        first, last = {}, {}
-        touched: dict[str, set[str]] = {table: set() for table in TABLES}
+        events: dict[str, dict[str, str]] = {table: {} for table in TABLES}
         counts: dict[str, int] = {}
-        number = 0
         for _ in range(size):
-            for table, op, key in self._step(tx, number + 1):
-                if key is None:
-                    gone = dict(self._state[table])
-                    self._state[table].clear()
-                else:
-                    gone = {key: None}
-                for one in gone:
-                    touched[table].add(one)
-                    if table == "fact":
-                        first.setdefault(one, op)
-                        last[one] = op
-                number += 1
+            for table, op, key in self._step(tx, sum(counts.values()) + 1):
+                for one in [key] if key is not None else self._truncated(table):
+                    events[table][one] = events[table].get(one, "") + op
                 counts[table] = counts.get(table, 0) + 1
         end = {
             "status": "END",
             "id": f"{tx}:{tx * 10}",
-            "event_count": number,
+            "event_count": sum(counts.values()),
             "ts_ms": tx,
             "data_collections": [
                 {"data_collection": self._table(table), "event_count": count}
@@ -125,15 +114,22 @@ class RandomChanges:
         }
         self._write(end)
         ops = {
-            key: "d" if op == "d" else "c" if first[key] == "c" else "u" for key, op in last.items()
+            table: {key: _op(history) for key, history in of_table.items()}
+            for table, of_table in events.items()
         }
-        self._commit(tx * 10, ops, touched)
+        self._commit(tx * 10, ops)
+
+    def _truncated(self, table: str) -> list[str]:
+        """The keys that a TRUNCATE deletes."""
+        gone = list(self._state[table])
+        self._state[table].clear()
+        return gone
 
     def _step(self, tx: int, number: int) -> Iterator[tuple[str, str, str | None]]:
         table = self.rng.choices(TABLES, (2, 3, 6))[0]
         rows = self._state[table]
         what = self.rng.random()
-        if what < 0.02 and (self.leaves_out or table != "fact"):
+        if what < 0.06 and (self.leaves_out or table != "fact"):
             self._change(tx, number, "t", table, None, None)
             yield table, "d", None
         elif what < 0.35 or not rows:
@@ -190,9 +186,9 @@ class RandomChanges:
     def _put(self, table: str, row: Row) -> None:
         self._state[table][_key(table, row)] = row
 
-    def _commit(self, lsn: int, facts: dict[str, str], touched: dict[str, set[str]]) -> None:
+    def _commit(self, lsn: int, ops: dict[str, dict[str, str]]) -> None:
         state = {table: dict(rows) for table, rows in self._state.items()}
-        self.commits.append(Commit(lsn, state, facts, touched))
+        self.commits.append(Commit(lsn, state, ops))
 
     def _change(
         self,
@@ -238,6 +234,11 @@ _ALL = {
     "sensor": [str(UUID(int=number)) for number in range(SENSORS)],
     "fact": [str(UUID(int=1000 + number)) for number in range(FACTS)],
 }
+
+
+def _op(events: str) -> str:
+    """What a transaction did to a row, by the ops of its changes in their order."""
+    return "d" if events[-1] == "d" else "c" if events[0] == "c" else "u"
 
 
 def _key(table: str, row: Row) -> str:

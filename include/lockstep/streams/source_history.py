@@ -21,7 +21,6 @@ from lockstep.streams.large_rows import large_versions
 from lockstep.streams.sink import Sink
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import Key, Living, RowVersion, TableRow, fold_rows, text_of
-from lockstep.streams.versions import FOREVER
 
 SCHEMA = arrow_schema(HISTORY_COLUMNS)
 
@@ -102,9 +101,13 @@ class SourceHistorySink(Sink):
         return version.filled(before)
 
     def _living_after(self, newest: Mapping[tuple[str, Key], TableRow]) -> Living:
+        """Up to the frontier: a killed attempt may have left rows of the next transaction."""
+        frontier = self._log.reached.frontier
+
         def living(table: str) -> Iterable[Key]:
             known = self._tables.get(table)
-            stored = () if known is None else self._stored.living(known, FOREVER)
+            is_empty = known is None or frontier is None
+            stored = () if is_empty else self._stored.living(known, frontier)
             unwritten = {key: row for (of, key), row in newest.items() if of == table}
             yield from (key for key in stored if key not in unwritten)
             yield from (key for key, row in unwritten.items() if row.values is not None)
