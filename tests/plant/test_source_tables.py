@@ -52,7 +52,8 @@ def planned(columns: Sequence[Column]) -> PlannedTable:
     table = Table(TABLE, columns, ("id",), ReplicaIdentity.FULL)
     catalog = type(catalog)(catalog.source, (table,), catalog.enums, catalog.domains)
     types = {one.name: value_type(one, TABLE, catalog, ZONE) for one in columns}
-    return PlannedTable(TABLE, ("id",), types, RowDecoder(table, list(types), types))
+    decoders = RowDecoder(table, list(types), types), RowDecoder(table, ["id"], types)
+    return PlannedTable(TABLE, ("id",), types, *decoders)
 
 
 def read(spark: SparkSession, settings: Settings, table: PlannedTable) -> pa.Table:
