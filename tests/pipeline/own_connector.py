@@ -87,8 +87,11 @@ def own_connector(settings: Settings, tables: list[str]) -> Iterator[OwnConnecto
 
 
 def status(settings: Settings) -> str:
-    """What Connect says of the connector."""
-    return _ask(settings, "GET", "/status").text[:1000]
+    """What Connect says of the connector; of one that is just registered, that it has no status."""
+    answer = httpx.request(
+        "GET", f"{_url(settings)}/status", auth=settings.connect_auth, timeout=30
+    )
+    return answer.text[:1000]
 
 
 def _configuration(settings: Settings, tables: list[str]) -> dict[str, str]:

@@ -132,7 +132,7 @@ def read_columns(
 def serve(monkeypatch: pytest.MonkeyPatch, changes: RandomChanges) -> None:
     """Make the records the topic's."""
 
-    def read_again(_: Settings, first: int, end: int, _topic: str) -> Iterator[list]:
+    def read_again(_: Settings, first: int, end: int, _topic: str = "") -> Iterator[list]:
         found = list(enumerate(changes.records))[first:end]
         yield from (found[at : at + 7] for at in range(0, len(found), 7))
 

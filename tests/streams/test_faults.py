@@ -109,7 +109,7 @@ def shop(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Piz
 def serve(monkeypatch: pytest.MonkeyPatch, shop: Pizzeria) -> None:
     """The topic for what reads it again, and the database for who looks orders up in it."""
 
-    def read_again(_: Settings, first: int, end: int, _topic: str) -> Iterator[list]:
+    def read_again(_: Settings, first: int, end: int, _topic: str = "") -> Iterator[list]:
         found = list(enumerate(shop.topic[first:end], start=first))
         yield from (found[at : at + SLICE] for at in range(0, len(found), SLICE))
 

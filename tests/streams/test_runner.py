@@ -164,7 +164,7 @@ def test_what_the_store_has_passed_before_a_crash_is_read_again_behind_an_older_
     begin, *kept = order(2)
     topic = [*SNAPSHOT, begin, *order(1), *kept]
 
-    def read_again(_: Settings, first: int, end: int, _topic: str) -> list[list[tuple]]:
+    def read_again(_: Settings, first: int, end: int, _topic: str = "") -> list[list[tuple]]:
         return [list(enumerate(topic))[first:end]]
 
     monkeypatch.setattr(running.change_topic, "read_again", read_again)

@@ -43,7 +43,7 @@ def topic_of(*transactions: Sequence[RowChange]) -> list[Record]:
 def serve(monkeypatch: pytest.MonkeyPatch, records: Sequence[Record]) -> None:
     """Make these the change topic's records, decoded already; read again they come in slices."""
 
-    def read_again(_settings: Settings, first: int, end: int, _topic: str) -> Iterator[list]:
+    def read_again(_settings: Settings, first: int, end: int, _topic: str = "") -> Iterator[list]:
         found = [(record.offset, record) for record in records[first:end]]
         yield from (found[at : at + SLICE] for at in range(0, len(found), SLICE))
 

@@ -66,7 +66,12 @@ class OpenTransaction:
             self._connected = stack.pop_all()
 
     def change(self, count: int = 1) -> None:
-        """Make that many more changes; a server that is gone ends the transaction."""
+        """Make that many more changes; a server that is gone ends the transaction.
+
+        One that has ended so makes no more: its next change may need a row that was not written.
+        """
+        if self.is_broken:
+            return
         try:
             for steps, changes in islice(self._steps, count):
                 self._work.apply(*steps)
