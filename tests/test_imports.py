@@ -41,7 +41,7 @@ ALLOWED = {
     "cdc": FOUNDATION,
     "enrich": FOUNDATION | {"cdc", "pipeline"},
     "sources": FOUNDATION | {"cdc", "pipeline"},
-    "sinks": FOUNDATION | {"cdc"},
+    "sinks": FOUNDATION | {"cdc", "pipeline"},
     "batch": FOUNDATION | {"jars", "cdc", "enrich", "pipeline", "sinks", "sources", "spark"},
     "quality": FOUNDATION | {"cdc", "ledger", "parity", "sources"},
     "ledger": FOUNDATION | {"sinks", "sources"},

@@ -170,8 +170,8 @@ class CaptureLostError(StreamError):
 
 
 BEGIN_AGAIN = (
-    "begin change capture anew with `lockstep capture reset`, which explains what that means, and "
-    "then make each stream's table anew with `lockstep stream rebuild MODE`"
+    "begin change capture again with `lockstep capture reset`, which explains what that means, and "
+    "then make each stream's table again with `lockstep stream rebuild MODE`"
 )
 
 
@@ -241,7 +241,7 @@ class TopicRecreatedError(CaptureLostError):
             "See that LOCKSTEP_KAFKA_HOST and _PORT name the same Kafka as before. "
             + (
                 f"After `lockstep capture reset`, `lockstep stream rebuild {rebuilt_with(mode)}` "
-                f"makes its table anew; if nobody did that, {BEGIN_AGAIN}"
+                f"makes its table again; if that was not done, {BEGIN_AGAIN}"
                 if found_id
                 else f"If they do, {BEGIN_AGAIN}"
             )

@@ -11,7 +11,7 @@ from base64 import b64encode
 from decimal import Decimal
 
 import psycopg
-from lockstep.cdc.records import AssignmentRow, NameRow, PizzaRow
+from lockstep.cdc.order_records import AssignmentRow, NameRow, PizzaRow
 from lockstep.contracts import (
     CLIENTS,
     DIMENSION_CHANGES,

@@ -1,12 +1,13 @@
 """What a pipeline's plan takes from its folder, and what it refuses."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lockstep.pipeline.catalog import Column, Table
 from lockstep.pipeline.errors import PipelineError
-from lockstep.pipeline.plan import captured_tables
+from lockstep.pipeline.plan import captured_tables, plans_of
 from lockstep.pipeline.project import read_project
 
 from tests.plant.planned import FACT, NAMES, SENSOR, SITE, planned
@@ -94,3 +95,12 @@ def test_a_time_that_the_query_does_not_give_is_refused(tmp_path: Path) -> None:
     query = "SELECT r.$id AS $reading_id FROM $schema.$fact AS r"
     with pytest.raises(PipelineError, match=f"`time` is {NAMES.measured_at}, which the query does"):
         planned(tmp_path, query=query)
+
+
+def test_a_pipeline_that_cannot_be_planned_takes_no_other_along(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    folder = tmp_path / "include" / "sql"
+    shutil.copytree(folder / NAMES.pipeline, folder / "broken")
+    (folder / "broken" / "query.sql").write_text("SELECT 1 AS nothing FROM nowhere")
+    found = plans_of(read_project(tmp_path), NAMES.source)
+    assert [one.name for one in found] == [plan.name]

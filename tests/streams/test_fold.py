@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
-from lockstep.cdc.records import Change, NameRow, OrderRow, PublishedOrder
+from lockstep.cdc.order_records import NameRow, OrderRow, PublishedOrder
+from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, OffsetRange, Transaction
 from lockstep.contracts import CLIENTS, ORDERS, OUTBOX
 from lockstep.streams.fold import OrderChange, fold_orders

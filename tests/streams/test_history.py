@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pyarrow.compute as pc
 import pytest
-from lockstep.cdc.records import Change, End, NameRow, RecordDecoder
+from lockstep.cdc.order_records import NameRow
+from lockstep.cdc.records import Change, End, RecordDecoder
 from lockstep.cdc.transactions import OffsetRange, Transaction
 from lockstep.contracts import CLIENTS
 from lockstep.settings import Settings

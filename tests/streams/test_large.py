@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 from lockstep.cdc import transactions
-from lockstep.cdc.records import (
+from lockstep.cdc.order_records import (
     AssignmentRow,
-    Change,
     NameRow,
     OrderRow,
     PizzaRow,
     PricedPizza,
     PublishedOrder,
-    Record,
     Row,
-    SnapshotNotice,
 )
+from lockstep.cdc.records import Change, Record, SnapshotNotice
 from lockstep.contracts import (
     CLIENTS,
     DIMENSION_CHANGES,

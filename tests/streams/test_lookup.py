@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from lockstep.cdc.records import OrderRow
+from lockstep.cdc.order_records import OrderRow
 from lockstep.settings import Settings
 from lockstep.streams import lookup
 from lockstep.streams.fold import OrderChange

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from lockstep.cdc import transactions
-from lockstep.cdc.records import PricedPizza, PublishedOrder
+from lockstep.cdc.order_records import PricedPizza, PublishedOrder
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.contracts import OUTBOX, QUARANTINED_RECORDS, StreamMode
 from lockstep.errors import PoisonedRecordError, StreamError

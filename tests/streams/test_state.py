@@ -4,7 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
-from lockstep.cdc.records import Change, NameRow
+from lockstep.cdc.order_records import NameRow
+from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import OffsetRange, Transaction
 from lockstep.contracts import CLIENTS, HISTORY, TABLES
 from lockstep.settings import Settings

@@ -5,7 +5,8 @@ from decimal import Decimal
 
 import pytest
 from lockstep.cdc import transactions
-from lockstep.cdc.records import MESSAGES, PricedPizza, PublishedOrder
+from lockstep.cdc.order_records import PricedPizza, PublishedOrder
+from lockstep.cdc.records import MESSAGES
 from lockstep.cdc.transactions import TRUNCATE
 from lockstep.contracts import ORDERS, OUTBOX, StreamMode, change_log_table
 from lockstep.settings import Settings

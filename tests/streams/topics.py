@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from lockstep.cdc.records import Change, End, Record, RecordDecoder, Row, SnapshotNotice
+from lockstep.cdc.order_records import Row
+from lockstep.cdc.records import Change, End, Record, RecordDecoder, SnapshotNotice
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.contracts import StreamMode, change_log_table
 from lockstep.settings import Settings

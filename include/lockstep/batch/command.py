@@ -3,7 +3,8 @@
 from rich.console import Console
 
 from lockstep.batch.preflight import check_ready
-from lockstep.batch.run import BatchRun, run_window
+from lockstep.batch.run import run_window
+from lockstep.cdc.run_commits import RunCommit
 from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Window
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
@@ -19,17 +20,18 @@ def enrich_window(start: str, end: str, read: ReadMode) -> None:
     check_ready(settings, read)
     spark = spark_session(settings, f"lockstep hourly run {window}")
     try:
-        _report(run_window(spark, settings, window, read), settings)
+        finished = run_window(spark, settings, window, read)
+        orders = f"{finished.commit.orders_at_cut:,} orders of {window} enriched"
+        report(finished.commit, finished.seconds, orders, settings.table_uri(ORDERS_ENRICHED_BATCH))
     finally:
         spark.stop()
 
 
-def _report(finished: BatchRun, settings: Settings) -> None:
-    commit = finished.commit
+def report(commit: RunCommit, seconds: float, what: str, table_uri: str) -> None:
+    """Print what a run has done. what: the rows that it wrote, in words."""
     Console(soft_wrap=True, highlight=False).print(
-        f"{commit.orders_at_cut:,} orders of {commit.window} enriched in "
-        f"{finished.seconds:.1f} s (read: {commit.read_mode})\n"
-        f"table: {settings.table_uri(ORDERS_ENRICHED_BATCH)}\n"
+        f"{what} in {seconds:.1f} s (read: {commit.read_mode})\n"
+        f"table: {table_uri}\n"
         f"cut: snapshot {commit.cut.snapshot}, marker LSN {commit.cut.marker_lsn}, "
         f"run {commit.cut.run_id}",
         markup=False,

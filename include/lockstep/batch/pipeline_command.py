@@ -1,10 +1,9 @@
 """A pipeline's hourly run as a command: what `lockstep pipeline run` does."""
 
-from rich.console import Console
-
+from lockstep.batch.command import report
 from lockstep.batch.pipeline_preflight import check_ready, window_of
-from lockstep.batch.pipeline_run import PipelineRun, run_pipeline
-from lockstep.pipeline.plan import Plan, plan_of
+from lockstep.batch.pipeline_run import run_pipeline
+from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
@@ -23,18 +22,8 @@ def run_named(name: str, start: str, end: str) -> None:
     check_ready(settings, pipeline, plan)
     spark = spark_session(settings, f"lockstep hourly run of {name} {window or ''}")
     try:
-        _report(run_pipeline(spark, settings, pipeline, window), plan, settings)
+        finished = run_pipeline(spark, settings, pipeline, window)
+        rows = f"{finished.commit.orders_at_cut:,} rows of {window or 'all times'}"
+        report(finished.commit, finished.seconds, rows, settings.table_uri(plan.hourly_table))
     finally:
         spark.stop()
-
-
-def _report(finished: PipelineRun, plan: Plan, settings: Settings) -> None:
-    commit = finished.commit
-    Console(soft_wrap=True, highlight=False).print(
-        f"{commit.orders_at_cut:,} rows of {commit.window or 'all times'} in "
-        f"{finished.seconds:.1f} s (read: {commit.read_mode})\n"
-        f"table: {settings.table_uri(plan.hourly_table)}\n"
-        f"cut: snapshot {commit.cut.snapshot}, marker LSN {commit.cut.marker_lsn}, "
-        f"run {commit.cut.run_id}",
-        markup=False,
-    )

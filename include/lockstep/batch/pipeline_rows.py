@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from lockstep.batch.errors import ResultRefusedError
 from lockstep.cdc.cuts import Cut
 from lockstep.contracts import Window
+from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import Rewritten
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
-from lockstep.sinks.hourly_table import of_time, quoted
+from lockstep.sinks.delta_window import of_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,7 +81,7 @@ def _placed(message: str) -> str:
 
 
 def _of(plan: Plan, window: Window | None) -> str:
-    return "true" if window is None or plan.time is None else of_time(plan.time, window)
+    return "true" if window is None or plan.time is None else of_time(window, quoted(plan.time))
 
 
 def _counted(plan: Plan, rows: "DataFrame", window: Window | None) -> tuple[int, tuple, int, int]:

@@ -18,7 +18,7 @@ def stream(
 ) -> None:
     """Run a stream of a pipeline until Ctrl-C or SIGTERM. Only mode temporal works so far.
 
-    It goes on where its Delta table ends. The history of the source is written beside it, unless
+    It goes on where its Delta table ends. The same process writes the history of the source, unless
     another driver does.
     """
     from lockstep.pipeline.errors import PipelineError

@@ -1,10 +1,11 @@
 """A pipeline's query in Spark: its tables bound as views, its result's schema."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan
-from lockstep.pipeline.query.at import Rewritten, at_snapshot, view_name
+from lockstep.pipeline.query.at import AT, Rewritten, at_snapshot, view_name
 from lockstep.pipeline.types import ddl
 
 if TYPE_CHECKING:
@@ -32,6 +33,23 @@ def result_schema(spark: "SparkSession", plan: Plan) -> "StructType":
         bind(session.createDataFrame([], ddl(table.types)), table.name)
     found = run(session, at_snapshot(plan.query)).schema
     return StructType([StructField(one.name, one.dataType, True) for one in found])
+
+
+def run_at(
+    session: "SparkSession",
+    rewritten: Rewritten,
+    tables: Mapping[TableName, "DataFrame"],
+    points: "DataFrame",
+) -> "DataFrame":
+    """The query as of many commits (pipeline/query/at.py).
+
+    tables: every one that the query reads, with valid_from and valid_to. points: the fact's key and
+    at_lsn. Raises QueryRefusedError as `run` does.
+    """
+    for name, rows in tables.items():
+        bind(rows, name)
+    points.createOrReplaceTempView(AT)
+    return run(session, rewritten)
 
 
 def run(session: "SparkSession", rewritten: Rewritten) -> "DataFrame":

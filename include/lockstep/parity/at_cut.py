@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.enrich.plans import bind, run
+from lockstep.enrich.plans import run_at
 from lockstep.parity.versions import RowHistories, RowHistory
 from lockstep.pipeline.plan import Plan, PlannedTable
-from lockstep.pipeline.query.at import AT, AT_LSN, at_rewrite
+from lockstep.pipeline.query.at import AT_LSN, at_rewrite
 from lockstep.pipeline.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def results_at(
     seen: the snapshot of the cut.
     """
     session = spark.newSession()
-    for table in plan.tables.values():
-        versions = _versions(table, rows.of(table.name).values(), seen)
-        bind(session.createDataFrame(versions), table.name)
-    points = _points(plan.fact, rows, commits)
-    session.createDataFrame(points).createOrReplaceTempView(AT)
-    found = run(session, at_rewrite(plan.query))
+    tables = {
+        name: session.createDataFrame(_versions(table, rows.of(name).values(), seen))
+        for name, table in plan.tables.items()
+    }
+    points = session.createDataFrame(_points(plan.fact, rows, commits))
+    found = run_at(session, at_rewrite(plan.query), tables, points)
     names = [f"c{n}" for n in range(len(plan.outputs))]
     results: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
     for row in found.toDF(*names, AT_LSN).toArrow().to_pylist():

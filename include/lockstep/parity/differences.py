@@ -10,7 +10,9 @@ from string import Template
 
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.contracts import DifferenceClass, Window
+from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
+from lockstep.sinks.delta_window import of_time
 
 COMMIT = ("op", "tx_id", "commit_lsn", "committed_at")
 """What is kept of a change, apart from its values."""
@@ -73,18 +75,6 @@ FROM judged
 """)
 
 
-def quoted(name: str) -> str:
-    """A column's name in Spark's SQL."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
-
-
-def in_window(column: str, window: Window) -> str:
-    """The condition for a time of the half-open window. column: an expression in SQL."""
-    start, end = window.start.isoformat(), window.end.isoformat()
-    return f"({column} >= TIMESTAMP '{start}' AND {column} < TIMESTAMP '{end}')"
-
-
 def is_seen(column: str, seen: DatabaseSnapshot) -> str:
     """The condition for a transaction that a snapshot sees; null is the initial snapshot's."""
     condition = f"{column} < {seen.xmin} OR {column} < {seen.xmax}"
@@ -120,14 +110,14 @@ def differences_sql(plan: Plan, seen: DatabaseSnapshot, window: Window) -> str:
         batch_rows=BATCH_ROWS,
         stream_changes=STREAM_CHANGES,
         is_seen=is_seen("tx_id", seen),
-        is_in_window=in_window(f"stream.{time}", window),
+        is_in_window=of_time(window, f"stream.{time}"),
         differing=_differing(plan),
         kind=_class(f"after_cut.{time}", window),
     )
 
 
 def _class(time_after_cut: str, window: Window) -> str:
-    is_new = f"after_cut.op <> 'd' AND {in_window(time_after_cut, window)}"
+    is_new = f"after_cut.op <> 'd' AND {of_time(window, time_after_cut)}"
     rules = {
         DifferenceClass.DUPLICATE_IN_STREAM: "repeated_changes > 0 AND (in_stream OR in_batch)",
         DifferenceClass.MISSING_IN_STREAM: "in_batch AND NOT in_stream",

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from lockstep.cdc.cuts import XID_SPAN
-from lockstep.cdc.records import Change, Record, Skipped, decode, without_row
+from lockstep.cdc.order_records import decode, without_row
+from lockstep.cdc.records import Change, Record, Skipped
 from lockstep.contracts import ORDERS
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.settings import Settings

@@ -18,8 +18,6 @@ from lockstep.parity.differences import (
     BATCH_ROWS,
     STREAM_CHANGES,
     differences_sql,
-    in_window,
-    quoted,
 )
 from lockstep.parity.pipeline_readiness import PipelineReadiness
 from lockstep.parity.versions import (
@@ -31,7 +29,9 @@ from lockstep.parity.versions import (
     reached_rows,
 )
 from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
+from lockstep.sinks.delta_window import of_time
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -183,7 +183,7 @@ def _bind_both_sides(plan: Plan, window: Window, batch: "DataFrame", stream: "Da
     A change may lie outside the window by its time only, so keys are found by time first, and
     their changes by key.
     """
-    inside = in_window(quoted(plan.time), window)
+    inside = of_time(window, quoted(plan.time))
     batch, names = batch.where(inside), [f"k{n}" for n in range(len(plan.key))]
     columns = [quoted(name) for name in plan.key]
     keys = batch.select(*columns).union(stream.where(inside).select(*columns)).distinct()

@@ -62,6 +62,12 @@ def name_fault(name: str) -> str:
     )
 
 
+def quoted(name: str) -> str:
+    """A name in Spark's SQL, whatever its characters."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
 def address(pipeline: str, mode: Mode) -> str:
     """`orders__lookup`: what the result of a mode is called in SQL; at most 53 characters."""
     return _SEPARATOR.join((pipeline, mode))

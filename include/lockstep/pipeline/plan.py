@@ -4,6 +4,7 @@ Pure: made from the project's folder, before a database, Kafka or Spark is asked
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ from lockstep.pipeline.folder import PIPELINES, QUERY_FILE
 from lockstep.pipeline.manifest import PipelineManifest, column_of
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import history_path, table_path
-from lockstep.pipeline.project import Pipeline
+from lockstep.pipeline.project import Pipeline, Project
 from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn, output
 from lockstep.pipeline.query.reach import Reach, needed_rows
@@ -157,6 +158,19 @@ def plan_of(pipeline: Pipeline) -> Plan:
         steps=steps,
         key=_key_outputs(pipeline, query),
     )
+
+
+def plans_of(project: Project, source: str) -> list[Plan]:
+    """The plans of a source's pipelines, by name; without those that cannot be planned.
+
+    `lockstep pipeline check` and their own commands name what is wrong with these.
+    """
+    plans = []
+    for pipeline in project.pipelines.values():
+        if pipeline.source.name == source:
+            with suppress(PipelineError):
+                plans.append(plan_of(pipeline))
+    return plans
 
 
 def captured_tables(plans: Iterable[Plan], catalog: Catalog) -> dict[TableName, PlannedTable]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lockstep.pipeline.catalog import Catalog, Column, ReplicaIdentity, TableName
 from lockstep.pipeline.errors import TypeRefusedError
+from lockstep.pipeline.names import quoted
 from lockstep.pipeline.pg_types import PgType, RefusedError, parse_type
 from lockstep.pipeline.type_table import ValueType, array_type, scalar_type
 
@@ -62,7 +63,7 @@ def stopping_columns(table: TableName, catalog: Catalog) -> tuple[Column, ...]:
 
 def ddl(types: Mapping[str, ValueType]) -> str:
     """Columns as Spark's DDL, names quoted: "`id` bigint, `name` string"."""
-    return ", ".join(f"`{name.replace('`', '``')}` {one.delta}" for name, one in types.items())
+    return ", ".join(f"{quoted(name)} {one.delta}" for name, one in types.items())
 
 
 def arrow_schema(types: Mapping[str, ValueType]) -> pa.Schema:

@@ -53,11 +53,14 @@ def inside(window: Window) -> str:
     return f"{partitions} AND {of_time(window)}"
 
 
-def of_time(window: Window) -> str:
-    """The same of a table with other partitions; for Spark and for DataFusion, as `inside` is."""
+def of_time(window: Window, time: str = "order_time") -> str:
+    """The same of a table with other partitions; for Spark and for DataFusion, as `inside` is.
+
+    time: the column in SQL.
+    """
     return (
-        f"order_time >= TIMESTAMP '{window.start.isoformat()}' "
-        f"AND order_time < TIMESTAMP '{window.end.isoformat()}'"
+        f"{time} >= TIMESTAMP '{window.start.isoformat()}' "
+        f"AND {time} < TIMESTAMP '{window.end.isoformat()}'"
     )
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from lockstep.contracts import Window
 from lockstep.errors import LakehouseError
+from lockstep.pipeline.names import quoted
+from lockstep.sinks.delta_window import of_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,22 +30,8 @@ class WindowColumns:
         return (
             f"{quoted(self.date)} >= DATE '{window.start:%Y-%m-%d}' "
             f"AND {quoted(self.date)} <= DATE '{last:%Y-%m-%d}' "
-            f"AND {of_time(self.time, window)}"
+            f"AND {of_time(window, quoted(self.time))}"
         )
-
-
-def of_time(time: str, window: Window) -> str:
-    """The condition that a column's time is in the window, for Spark."""
-    return (
-        f"{quoted(time)} >= TIMESTAMP '{window.start.isoformat()}' "
-        f"AND {quoted(time)} < TIMESTAMP '{window.end.isoformat()}'"
-    )
-
-
-def quoted(name: str) -> str:
-    """A column's name in Spark's SQL."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
 
 
 def require_columns(

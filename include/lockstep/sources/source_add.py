@@ -243,7 +243,7 @@ def _write(folder: Path, manifest: str, catalog: str) -> None:
 
 @contextmanager
 def _partial(file: Path, text: str) -> Iterator[Path]:
-    """A complete file beside it, gone at the end unless it was moved."""
+    """A complete file next to it, gone at the end unless it was moved."""
     partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         partial.write_text(text, encoding="utf-8")

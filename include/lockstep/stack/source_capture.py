@@ -4,14 +4,12 @@ What a connector is kept running with is connector.py's; nothing in the source's
 but the slot, which the connector makes.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 
 from lockstep.errors import ServiceError
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.errors import PipelineError
-from lockstep.pipeline.plan import plan_of
+from lockstep.pipeline.plan import plans_of
 from lockstep.pipeline.project import Project, Source
 from lockstep.settings import Settings
 from lockstep.sources.database_state import read_publication
@@ -66,7 +64,7 @@ def source_capture(settings: Settings, project: Project, source: Source) -> Sour
         publication = read_publication(database, name)
     known = {table.name for table in source.catalog.tables}
     published = known & publication.tables if publication else set()
-    read = _tables_of_pipelines(project, source)
+    read = {table for plan in plans_of(project, source.name) for table in plan.tables}
     late = _late(settings, source, published | read)
     if needed := sorted(late & read):
         raise ServiceError(
@@ -82,16 +80,6 @@ def source_capture(settings: Settings, project: Project, source: Source) -> Sour
             f"catalog is right, and then `lockstep source capture {source.name} --new-snapshot`"
         )
     return SourceCapture(of_source(settings, source, captured), tuple(sorted(late)))
-
-
-def _tables_of_pipelines(project: Project, source: Source) -> set[TableName]:
-    """A pipeline that cannot be used reads none: `lockstep pipeline check` names its problems."""
-    read: set[TableName] = set()
-    for pipeline in project.pipelines.values():
-        if pipeline.source.name == source.name:
-            with suppress(PipelineError):
-                read.update(plan_of(pipeline).tables)
-    return read
 
 
 def _late(settings: Settings, source: Source, tables: set[TableName]) -> set[TableName]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from lockstep.cdc.transactions import Transaction, TransactionTracker
-from lockstep.enrich.plans import bind, result_schema, run
+from lockstep.enrich.few_rows import FewRows
+from lockstep.enrich.plans import result_schema, run_at
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.catalog import TableName
@@ -28,18 +28,14 @@ from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.large_rows import large_versions
 from lockstep.streams.needed_versions import NeededVersions
+from lockstep.streams.rows import commit_columns, stamped
 from lockstep.streams.sink import Sink
 from lockstep.streams.spool import spooled
 from lockstep.streams.table_rows import Key, RowVersion, fold_rows, text_of
 from lockstep.streams.versions import Version, relation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-INTERPRETED_FACTS_MAX = 1_000
-"""More facts than these at once are worth compiling their plan (20: 93 ms, not 109)."""
-_TIME = pa.timestamp("us", "UTC")
-_DAY_US = 86_400_000_000
+    from pyspark.sql import SparkSession
 
 
 def change_log_schema(spark: "SparkSession", plan: Plan) -> pa.Schema:
@@ -77,10 +73,9 @@ class Evaluation:
     """The pipeline's query as of many commits, in a Spark session of its own."""
 
     def __init__(self, spark: "SparkSession", plan: Plan) -> None:
-        self._spark = spark.newSession()  # views belong to a session
+        self._few = FewRows(spark)
         self._plan = plan
         self._rewritten = at_rewrite(plan.query)
-        self._bound_before: dict[str, tuple[pa.Table, DataFrame]] = {}
         fact = plan.fact
         self._points_schema = table_schema({name: fact.types[name] for name in fact.key})
         # A JVM's first join takes seconds: not the first fact's.
@@ -106,14 +101,10 @@ class Evaluation:
         return found.drop_columns(AT_LSN).take(taken)
 
     def _run(self, relations: Mapping[TableName, pa.Table], facts: Sequence[Version]) -> pa.Table:
-        is_worth_compiling = len(facts) > INTERPRETED_FACTS_MAX
-        self._spark.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
-        factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
-        self._spark.conf.set("spark.sql.codegen.factoryMode", factory)
-        for name, table in relations.items():
-            bind(self._bound(str(name), table), name)
-        self._bound(AT, self._points(facts)).createOrReplaceTempView(AT)
-        return run(self._spark, self._rewritten).toArrow()
+        self._few.expect(len(facts))
+        tables = {name: self._few.frame(str(name), table) for name, table in relations.items()}
+        points = self._few.frame(AT, self._points(facts))
+        return run_at(self._few.session, self._rewritten, tables, points).toArrow()
 
     def _not_one(self, point: tuple[Key, int], what: str) -> StreamError:
         key, commit_lsn = point
@@ -133,15 +124,6 @@ class Evaluation:
         }
         columns[AT_LSN] = pa.array([fact.commit_lsn for fact in facts], pa.int64())
         return pa.table(columns)
-
-    def _bound(self, name: str, table: pa.Table) -> "DataFrame":
-        """One partition, joined by hash: a few rows are not worth an exchange each."""
-        before = self._bound_before.get(name)
-        if before is not None and before[0] is table:
-            return before[1]
-        bound = self._spark.createDataFrame(table).coalesce(1).hint("shuffle_hash")
-        self._bound_before[name] = table, bound
-        return bound
 
 
 class TemporalSink(Sink):
@@ -172,7 +154,7 @@ class TemporalSink(Sink):
             versions = [self._needed.complete(version) for version in found]
             self._needed.take(versions, transaction.commit_lsn)
             facts += (version for version in versions if version.table == self._fact)
-        rows = self._stamped(self._rows(facts, seen_us))
+        rows = stamped(self._rows(facts, seen_us), datetime.now(UTC))
         reach(Point.BEFORE_CHANGE_LOG)
         self._log.append(rows, frontier, resume_offset)
         reach(Point.AFTER_CHANGE_LOG)
@@ -199,14 +181,14 @@ class TemporalSink(Sink):
     def _large_rows(self, slices: Iterable[list[RowVersion]], seen_us: int) -> Iterator[pa.Table]:
         for versions in slices:
             facts = [self._needed.complete(version) for version in versions]
-            yield self._stamped(self._rows(facts, seen_us))
+            yield stamped(self._rows(facts, seen_us), datetime.now(UTC))
 
     def maintain(self) -> bool:
         return self._log.maintain()
 
     def _rows(self, changes: Sequence[RowVersion], seen_us: int) -> pa.Table:
         """The changes with their rows of the result; of a delete the key alone."""
-        columns = {**self._outputs(changes), **_change_columns(changes, seen_us)}
+        columns = {**self._outputs(changes), **commit_columns(changes, seen_us)}
         return pa.table(columns, schema=self._log.schema)
 
     def _outputs(self, changes: Sequence[RowVersion]) -> dict[str, pa.Array]:
@@ -227,26 +209,6 @@ class TemporalSink(Sink):
             type_ = self._log.schema.field(name).type
             columns[name] = pa.array([one.row.key[place] for one in changes], type_)
         return columns
-
-    def _stamped(self, rows: pa.Table) -> pa.Table:
-        """With the moment at which they are handed to Delta."""
-        now = pa.array([datetime.now(UTC)] * rows.num_rows, _TIME)
-        return rows.set_column(rows.schema.get_field_index("written_at"), "written_at", now)
-
-
-def _change_columns(changes: Sequence[RowVersion], seen_us: int) -> dict[str, pa.Array]:
-    committed = np.fromiter((one.committed_us for one in changes), np.int64, len(changes))
-    seen = pa.array(np.full(len(changes), seen_us, np.int64)).cast(_TIME)
-    return {
-        "op": pa.array([one.op for one in changes], pa.string()),
-        "tx_id": pa.array([one.tx_id for one in changes], pa.int64()),
-        "commit_lsn": pa.array([one.commit_lsn for one in changes], pa.int64()),
-        "committed_at": pa.array(committed).cast(_TIME),
-        "captured_at": pa.array([one.captured_us for one in changes], pa.int64()).cast(_TIME),
-        "seen_at": seen,
-        "written_at": seen,
-        CHANGE_PARTITION: pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
-    }
 
 
 def catch_up(

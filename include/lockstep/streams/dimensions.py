@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lockstep.cdc.records import AssignmentRow, Change, NameRow, PizzaRow
+from lockstep.cdc.order_records import AssignmentRow, NameRow, PizzaRow
+from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, Transaction
 from lockstep.contracts import (
     CLIENTS,
@@ -36,7 +37,7 @@ from lockstep.project import MARKER, read_project_file
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema, reached_of
 from lockstep.sources.delta import open_table, run_query
-from lockstep.streams.fold import CREATED, DELETED, SNAPSHOT_ROW, UPDATED
+from lockstep.streams.ops import CREATED, DELETED, SNAPSHOT_ROW, UPDATED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lockstep.cdc.records import Change, OrderRow, PublishedOrder
+from lockstep.cdc.order_records import OrderRow, PublishedOrder
+from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, Transaction
 from lockstep.contracts import ORDERS
-
-CREATED, UPDATED, DELETED, SNAPSHOT_ROW = "c", "u", "d", "r"
+from lockstep.streams.ops import CREATED, DELETED, SNAPSHOT_ROW, result_op
 
 Mark = TypeVar("Mark")
 Living = Callable[[], Iterable[int]]
@@ -47,9 +47,7 @@ class OrderFold(dict[int, tuple[str, str, Mark]]):
 
     def op(self, order_id: int) -> str:
         first, last, _ = self[order_id]
-        if last == DELETED:
-            return DELETED
-        return CREATED if first == CREATED else UPDATED
+        return result_op(first, last)
 
     def _touch(self, order_id: int, op: str, mark: Mark) -> None:
         first = self[order_id][0] if order_id in self else op

@@ -8,7 +8,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from lockstep.cdc.records import ORDERS_RECORDS, Record, RecordDecoder
+from lockstep.cdc.order_records import ORDERS_RECORDS
+from lockstep.cdc.records import Record, RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError
 from lockstep.settings import Settings

@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 from deltalake import DeltaTable
 
-from lockstep.cdc.records import SnapshotNotice, decode
+from lockstep.cdc.order_records import decode
+from lockstep.cdc.records import SnapshotNotice
 from lockstep.contracts import (
     CHANGE_TOPIC,
     DIMENSION_CHANGES,

@@ -10,8 +10,9 @@ from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, Transaction
 from lockstep.settings import Settings
 from lockstep.sources.change_topic import read_again
-from lockstep.streams.fold import CREATED, Living, OrderChange, OrderFold, event, order_change
+from lockstep.streams.fold import Living, OrderChange, OrderFold, event, order_change
 from lockstep.streams.given_up import GivenUp
+from lockstep.streams.ops import CREATED
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,8 @@ from dataclasses import dataclass
 from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE
 from lockstep.streams.large import LargeTransaction
-from lockstep.streams.table_rows import (
-    CREATED,
-    DELETED,
-    SNAPSHOT_ROW,
-    Key,
-    Living,
-    RowVersion,
-    TableRow,
-    fold_rows,
-    result_op,
-    row_version,
-)
+from lockstep.streams.ops import CREATED, DELETED, SNAPSHOT_ROW, result_op
+from lockstep.streams.table_rows import Key, Living, RowVersion, TableRow, fold_rows, row_version
 
 
 @dataclass

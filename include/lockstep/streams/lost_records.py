@@ -10,17 +10,8 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from lockstep.cdc.records import (
-    MESSAGES,
-    Begin,
-    Change,
-    End,
-    Record,
-    Skipped,
-    Tombstone,
-    decode,
-    without_row,
-)
+from lockstep.cdc.order_records import decode, without_row
+from lockstep.cdc.records import MESSAGES, Begin, Change, End, Record, Skipped, Tombstone
 from lockstep.cdc.transactions import OffsetRange, widened
 from lockstep.contracts import CAPTURED_TABLES
 from lockstep.errors import PoisonedRecordError

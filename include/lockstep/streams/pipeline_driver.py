@@ -1,4 +1,4 @@
-"""The driver of one pipeline's stream: one process, the stream, and the source's history beside it.
+"""The driver of one pipeline's stream: one process, the stream, and the source's history with it.
 
 The history has a lease of its own: whichever driver of the source comes first writes it, and
 another takes over when that one ends. SIGTERM stops both after the micro-batch under way. What
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lockstep.errors import StreamBusyError
 from lockstep.pipeline import names
 from lockstep.pipeline.modes import Mode
-from lockstep.pipeline.plan import Plan, captured_tables, plan_of
+from lockstep.pipeline.plan import Plan, captured_tables, plans_of
 from lockstep.pipeline.project import Project
 from lockstep.settings import Settings
 from lockstep.spark import stream_session
@@ -33,8 +33,8 @@ from lockstep.streams.heartbeats import Beats
 from lockstep.streams.needed_versions import NeededVersions
 from lockstep.streams.runner import Runner
 from lockstep.streams.sink import Sink
-from lockstep.streams.source_capture import SourceCapture
 from lockstep.streams.source_history import SourceHistorySink, history_log
+from lockstep.streams.source_identity import SourceIdentity
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import rows_decoder
 from lockstep.supervise import lease
@@ -56,9 +56,8 @@ class PipelineDriver:
         """project: whose pipelines of the plan's source say what the history keeps."""
         self._settings, self._plan = settings, plan
         source = project.sources[plan.source]
-        self._capture = SourceCapture(settings, source)
-        same_source = [one for one in project.pipelines.values() if one.source == source]
-        self._captured = captured_tables(map(plan_of, same_source), source.catalog)
+        self._capture = SourceIdentity(settings, source)
+        self._captured = captured_tables(plans_of(project, plan.source), source.catalog)
         self._stream = names.address(plan.name, mode)
         self._history = names.history_address(plan.source)
         self._log_uri = settings.table_uri(plan.change_log(mode))

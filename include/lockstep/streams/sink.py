@@ -22,8 +22,9 @@ from lockstep.faults import Point, reach
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema
 from lockstep.sources.delta import open_table, run_query
-from lockstep.streams.fold import DELETED, OrderChange, fold_orders
+from lockstep.streams.fold import OrderChange, fold_orders
 from lockstep.streams.large import LargeTransaction
+from lockstep.streams.ops import DELETED
 from lockstep.streams.rows import change_log_rows, no_rows, stamped
 
 

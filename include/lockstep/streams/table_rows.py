@@ -14,8 +14,8 @@ from lockstep.cdc.transactions import TRUNCATE, Transaction
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.decoders import UNCHANGED
 from lockstep.pipeline.plan import PlannedTable
+from lockstep.streams.ops import CREATED, DELETED, SNAPSHOT_ROW, result_op
 
-CREATED, UPDATED, DELETED, SNAPSHOT_ROW = "c", "u", "d", "r"
 Key = tuple[object, ...]
 Living = Callable[[str], Iterable[Key]]
 """The keys of a table's rows before a transaction, by the table's text; asked on TRUNCATE only."""
@@ -141,13 +141,6 @@ class _Fold:
         if before is not None:
             row = row.filled(before[2])
         self._rows[place] = (before[0] if before else op, op, row, change)
-
-
-def result_op(first: str, last: str) -> str:
-    """What a transaction did to a row, by its first and its last change."""
-    if last == DELETED:
-        return DELETED
-    return CREATED if first == CREATED else UPDATED
 
 
 def row_version(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lockstep.cdc.records import OrderRow
+from lockstep.cdc.order_records import OrderRow
 from lockstep.cdc.transactions import Transaction, TransactionTracker
 from lockstep.contracts import (
     CHANGE_TOPIC,
@@ -26,6 +26,7 @@ from lockstep.contracts import (
     TABLES,
     StreamMode,
 )
+from lockstep.enrich.few_rows import FewRows
 from lockstep.enrich.orders import enrich_orders
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
@@ -45,15 +46,16 @@ from lockstep.streams.dimensions import (
     stored_relation,
     versions_of,
 )
-from lockstep.streams.fold import CREATED, OrderChange
+from lockstep.streams.fold import OrderChange
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction
+from lockstep.streams.ops import CREATED
 from lockstep.streams.rows import SCHEMA
 from lockstep.streams.sink import Enrichment, Sink
 from lockstep.supervise.heartbeat import read_heartbeat
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 ORDERS_RELATION = pa.schema(
     [
@@ -73,8 +75,6 @@ and so do modes that read the history."""
 STORED_SECONDS_MAX = 120.0
 """A mode that does not write the history waits this long for the query that does to get on."""
 STORED_PAUSE_SECONDS = 0.2
-INTERPRETED_ORDERS_MAX = 1_000
-"""More orders than these at once are worth compiling their plan (20 orders: 93 ms, not 109)."""
 
 
 def _nothing() -> None:
@@ -248,9 +248,8 @@ class TemporalEnrichment(Enrichment):
     wanted = frozenset({ORDERS, *DIMENSION_TABLES})
 
     def __init__(self, spark: "SparkSession", history: History) -> None:
-        self._spark = spark.newSession()  # the shared SQL's relations are views of a session
+        self._few = FewRows(spark)
         self._history = history
-        self._bound_before: dict[str, tuple[pa.Table, DataFrame]] = {}
         # A JVM's first join takes seconds: not the first order's. It needs no history, for which a
         # query may have to be awaited that the driver starts later.
         nobody = {name: relation(name, ()) for name in DIMENSION_TABLES}
@@ -287,12 +286,9 @@ class TemporalEnrichment(Enrichment):
 
     def _joined(self, relations: dict[str, pa.Table]) -> pa.Table:
         """The shared SQL over these relations."""
-        is_worth_compiling = relations[ORDERS].num_rows > INTERPRETED_ORDERS_MAX
-        self._spark.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
-        factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
-        self._spark.conf.set("spark.sql.codegen.factoryMode", factory)
-        bound = {name: self._bound(name, table) for name, table in relations.items()}
-        return enrich_orders(self._spark, bound).toArrow()
+        self._few.expect(relations[ORDERS].num_rows)
+        bound = {name: self._few.frame(name, table) for name, table in relations.items()}
+        return enrich_orders(self._few.session, bound).toArrow()
 
     def _relations(self, changes: Sequence[OrderChange]) -> dict[str, pa.Table]:
         """The orders, and of the dimensions the versions of the rows that they refer to."""
@@ -307,16 +303,7 @@ class TemporalEnrichment(Enrichment):
         }
 
     def _of(self, dimension: str, ids: set[int]) -> pa.Table:
-        return self._history.relation(self._spark, dimension, ids)
-
-    def _bound(self, name: str, table: pa.Table) -> "DataFrame":
-        """One partition, joined by hash: a few rows are not worth an exchange each."""
-        before = self._bound_before.get(name)
-        if before is not None and before[0] is table:
-            return before[1]
-        bound = self._spark.createDataFrame(table).coalesce(1).hint("shuffle_hash")
-        self._bound_before[name] = table, bound
-        return bound
+        return self._history.relation(self._few.session, dimension, ids)
 
 
 _NOBODYS_ORDER = OrderChange(

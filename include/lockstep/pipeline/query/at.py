@@ -29,6 +29,7 @@ from sqlglot.tokens import TokenType
 
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.errors import Position, QueryRefusedError
+from lockstep.pipeline.names import quoted
 from lockstep.pipeline.query.analysis import Query
 from lockstep.pipeline.query.names import source_of
 from lockstep.pipeline.query.text import Clause, Edit, EditedText, SqlText
@@ -103,7 +104,7 @@ def at_rewrite(query: Query) -> Rewritten:
 
 def view_name(table: TableName) -> str:
     """The name of the bound view, as SQL has it."""
-    return _quoted(str(table))
+    return quoted(str(table))
 
 
 def _edited(query: Query, edits: list[Edit]) -> Rewritten:
@@ -134,7 +135,7 @@ def _bindings(query: Query) -> list[Edit]:
 
 
 def _fact_binding(query: Query) -> str:
-    names = map(_quoted, query.fact_key)
+    names = map(quoted, query.fact_key)
     keys = " AND ".join(f"{AT}.{name} = version.{name}" for name in names)
     return _at_points(query, query.fact, AT, AT, f"{keys} AND ")
 
@@ -154,13 +155,8 @@ def _at_points(query: Query, table: TableName, points: str, alias: str, keys: st
 
 def _columns(query: Query, table: TableName) -> str:
     (relation,) = (one for one in query.relations if one.table == table)
-    columns = (f"version.{_quoted(name)}" for name in relation.columns)
+    columns = (f"version.{quoted(name)}" for name in relation.columns)
     return ", ".join(columns) or "1 AS `nothing read`"
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
 
 
 def _is_valid(alias: str, point: str) -> str:
@@ -169,7 +165,7 @@ def _is_valid(alias: str, point: str) -> str:
 
 def _bound(table: TableName) -> str:
     """The relation of a table's rows at each point."""
-    return _quoted(f"{table} at")
+    return quoted(f"{table} at")
 
 
 def _multiplied(query: Query) -> set[TableName]:

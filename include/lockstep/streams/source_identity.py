@@ -36,7 +36,7 @@ from lockstep.streams.identity import (
 )
 
 
-class SourceCapture:
+class SourceIdentity:
     """One source's capture, as a driver finds it. capture_id: its number, after `require`."""
 
     capture_id: int

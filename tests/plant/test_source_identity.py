@@ -13,9 +13,9 @@ from lockstep.errors import (
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.capture import CaptureFacts
-from lockstep.streams import source_capture
-from lockstep.streams.source_capture import SourceCapture
+from lockstep.streams import source_identity
 from lockstep.streams.source_history import history_log
+from lockstep.streams.source_identity import SourceIdentity
 
 from tests.plant.planned import NAMES, planned
 
@@ -45,19 +45,19 @@ class Services:
 def services(monkeypatch: pytest.MonkeyPatch) -> Services:
     answers = Services()
     monkeypatch.setenv(source_password_setting(NAMES.source, "capture"), "secret")
-    monkeypatch.setattr(source_capture, "capture_facts_at", answers.answer)
-    monkeypatch.setattr(source_capture, "topic_id", lambda *_: answers.topic)
-    monkeypatch.setattr(source_capture, "require_complete_topic", lambda *_: None)
-    monkeypatch.setattr(source_capture, "TOPIC_GONE_SECONDS", 0)
-    monkeypatch.setattr(source_capture.connector, "withhold_mark", answers.withhold_mark)
+    monkeypatch.setattr(source_identity, "capture_facts_at", answers.answer)
+    monkeypatch.setattr(source_identity, "topic_id", lambda *_: answers.topic)
+    monkeypatch.setattr(source_identity, "require_complete_topic", lambda *_: None)
+    monkeypatch.setattr(source_identity, "TOPIC_GONE_SECONDS", 0)
+    monkeypatch.setattr(source_identity.connector, "withhold_mark", answers.withhold_mark)
     return answers
 
 
-def capture_in(folder: Path, *tables: str) -> SourceCapture:
+def capture_in(folder: Path, *tables: str) -> SourceIdentity:
     """The plant's capture, found as a driver does at its start."""
     planned(folder)
     source = read_project(folder).sources[NAMES.source]
-    found = SourceCapture(Settings(home=folder / "home"), source)
+    found = SourceIdentity(Settings(home=folder / "home"), source)
     found.require(tables)
     return found
 
