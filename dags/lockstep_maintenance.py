@@ -7,11 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, task
-from lockstep import contracts
+from lockstep import pizzeria
+from lockstep.airflow_names import MAINTENANCE_DAG_ID
 from lockstep.airflow_ops import maintenance
 
 with DAG(
-    dag_id=contracts.MAINTENANCE_DAG_ID,
+    dag_id=MAINTENANCE_DAG_ID,
     dag_display_name="Maintenance",
     description="Removes what no kept version of a table needs, and old logs and runs of Airflow",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -19,7 +20,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     is_paused_upon_creation=False,
-    tags=["lockstep", contracts.PIPELINE, "maintenance"],
+    tags=["lockstep", pizzeria.PIPELINE, "maintenance"],
     default_args={"owner": "lockstep"},
 ):
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops import cutover
 from lockstep.airflow_ops.notify import FailureNotifier
+from lockstep.model.modes import BATCH, FEEDS
 
 with DAG(
-    dag_id=contracts.CUTOVER_DAG_ID,
+    dag_id=pizzeria.CUTOVER_DAG_ID,
     dag_display_name="Orders, cutover",
     description="Switches what feeds the table that consumers read, if a person approves",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -23,9 +24,9 @@ with DAG(
     is_paused_upon_creation=False,
     params={
         "feed": Param(
-            contracts.BATCH,
+            BATCH,
             type="string",
-            enum=list(contracts.FEEDS),
+            enum=list(FEEDS),
             title="Feed",
             description="The hourly batch, or the mode of a stream.",
         ),
@@ -37,7 +38,7 @@ with DAG(
             description="A stream must agree with the batch for so long, up to now, without a gap.",
         ),
     },
-    tags=["lockstep", contracts.PIPELINE, "publish"],
+    tags=["lockstep", pizzeria.PIPELINE, "publish"],
     default_args={"owner": "lockstep"},
 ):
 

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops import deadlines, enrich
 from lockstep.airflow_ops.quality_gate import CheckQualityOperator
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator, spark_jars
 from lockstep.airflow_ops.timetables import HourlyWindowTimetable
-from lockstep.contracts import ReadMode
+from lockstep.model.modes import ReadMode
 from lockstep.settings import Settings
 
 with DAG(
-    dag_id=contracts.HOURLY_DAG_ID,
+    dag_id=pizzeria.HOURLY_DAG_ID,
     dag_display_name="Orders enriched, hourly",
     description="Each hour's orders, enriched from PostgreSQL into the Delta table, and checked",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -37,7 +37,7 @@ with DAG(
         )
     },
     user_defined_macros={"window_of": enrich.window_of, "spark_jars": spark_jars},
-    tags=["lockstep", contracts.PIPELINE, "hourly"],
+    tags=["lockstep", pizzeria.PIPELINE, "hourly"],
     default_args={
         "owner": "lockstep",
         # One window at a time for each task, over all runs, scheduled and backfilled: one writer

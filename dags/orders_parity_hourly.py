@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param, task
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops import parity
 from lockstep.airflow_ops.assets import HOURLY_ORDERS
 from lockstep.airflow_ops.notify import FailureNotifier
@@ -16,7 +16,7 @@ from lockstep.airflow_ops.spark_jobs import spark_jars
 from lockstep.settings import Settings
 
 with DAG(
-    dag_id=contracts.PARITY_DAG_ID,
+    dag_id=pizzeria.PARITY_DAG_ID,
     dag_display_name="Orders parity, hourly",
     description="Each hour of the hourly table compared with each stream, at the run's own cut",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -32,7 +32,7 @@ with DAG(
         )
     },
     user_defined_macros={"spark_jars": spark_jars},
-    tags=["lockstep", contracts.PIPELINE, "parity"],
+    tags=["lockstep", pizzeria.PIPELINE, "parity"],
     default_args={"owner": "lockstep"},
 ):
 

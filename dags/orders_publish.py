@@ -8,12 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops.notify import FailureNotifier
 from lockstep.airflow_ops.streams import SuperviseStreamOperator, restarts_param
+from lockstep.model.modes import PUBLISHER
 
 with DAG(
-    dag_id=contracts.PUBLISH_DAG_ID,
+    dag_id=pizzeria.PUBLISH_DAG_ID,
     dag_display_name="Orders, published",
     description="Keeps the table that consumers read up to date with its feed, batch or stream",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -23,12 +24,12 @@ with DAG(
     max_active_runs=1,
     is_paused_upon_creation=False,
     params={"restarts_max": restarts_param()},
-    tags=["lockstep", contracts.PIPELINE, "publish"],
+    tags=["lockstep", pizzeria.PIPELINE, "publish"],
     default_args={"owner": "lockstep", "retries": 3, "retry_delay": timedelta(seconds=10)},
 ):
     SuperviseStreamOperator(
         task_id="supervise",
-        mode=contracts.PUBLISHER,
+        mode=PUBLISHER,
         restarts_max="{{ params.restarts_max }}",
         on_failure_callback=FailureNotifier("The publisher is given up"),
         doc_md="Deferred while the publisher runs. *Mark as failed* stops it gracefully.",

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops import repair
 from lockstep.airflow_ops.quality_gate import CheckQualityOperator
 
 with DAG(
-    dag_id=contracts.REPAIR_DAG_ID,
+    dag_id=pizzeria.REPAIR_DAG_ID,
     dag_display_name="Orders repair",
     description="The orders that changed after an hour was run, merged into it when approved",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -29,7 +29,7 @@ with DAG(
             ("window_end", "Window end", "Not part of the window, e.g. 2015-01-01T12:00Z."),
         )
     },
-    tags=["lockstep", contracts.PIPELINE, "parity"],
+    tags=["lockstep", pizzeria.PIPELINE, "parity"],
     default_args={
         "owner": "lockstep",
         "retries": 3,

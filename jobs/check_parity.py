@@ -9,8 +9,8 @@ not be compared, 3 when a stream has not passed the hourly run's cut.
 import argparse
 import sys
 
-from lockstep.contracts import StreamMode
 from lockstep.errors import exit_on_error
+from lockstep.model.modes import StreamMode
 from lockstep.parity.command import check
 
 

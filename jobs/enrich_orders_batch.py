@@ -8,8 +8,8 @@ Exit code 0 when the window is in the table; else 2, a line that says why, and a
 import argparse
 
 from lockstep.batch.command import enrich_window
-from lockstep.contracts import ReadMode
 from lockstep.errors import exit_on_error
+from lockstep.model.modes import ReadMode
 
 
 def main() -> None:

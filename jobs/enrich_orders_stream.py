@@ -9,8 +9,8 @@ stopped, with 2 when one failed; HOME/streams/<mode>/heartbeat.json tells why.
 import argparse
 import sys
 
-from lockstep.contracts import StreamMode
 from lockstep.errors import exit_on_error
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.streams.driver import Driver
 

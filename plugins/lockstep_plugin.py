@@ -6,10 +6,10 @@ Airflow executes every file of this folder under its bare name, so no other file
 from typing import ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
+from lockstep.airflow_names import DATA_DOCS_URL, PARITY_URL
 from lockstep.airflow_ops.deadlines import ScheduledRunDue
 from lockstep.airflow_ops.timetables import HourlyWindowTimetable
 from lockstep.airflow_ui import data_docs, parity_page
-from lockstep.contracts import DATA_DOCS_URL, PARITY_URL
 
 
 class LockstepPlugin(AirflowPlugin):

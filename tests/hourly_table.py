@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
-from lockstep.contracts import CAPTURED_TABLES, ORDERS_ENRICHED_BATCH, Role, Window
+from lockstep.accounts import Role
+from lockstep.model.window import Window
+from lockstep.pizzeria import CAPTURED_TABLES, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 from psycopg import sql

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.cli import app
 from lockstep.errors import LakehouseError, QueryError
 from typer.testing import CliRunner
@@ -50,7 +50,7 @@ def lakehouse(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("LOCKSTEP_HOME", str(tmp_path))
     monkeypatch.delenv("COLUMNS", raising=False)
     write_deltalake(
-        tmp_path / "lakehouse" / contracts.ORDERS_ENRICHED_BATCH, ROWS, partition_by=["order_date"]
+        tmp_path / "lakehouse" / pizzeria.ORDERS_ENRICHED_BATCH, ROWS, partition_by=["order_date"]
     )
     return tmp_path / "lakehouse"
 
@@ -163,7 +163,7 @@ def test_nothing_but_reading(lakehouse, tmp_path, query):
     with pytest.raises(QueryError):
         answer("--", query.format(table=ORDERS, file=file))
     assert not file.exists()
-    assert DeltaTable(lakehouse / contracts.ORDERS_ENRICHED_BATCH).version() == 0
+    assert DeltaTable(lakehouse / pizzeria.ORDERS_ENRICHED_BATCH).version() == 0
 
 
 def test_leading_comments_and_brackets_are_no_obstacle(lakehouse):

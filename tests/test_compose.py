@@ -20,7 +20,7 @@ import jsonschema
 import pytest
 import yaml
 from lockstep import jars
-from lockstep.contracts import KafkaUser, Role
+from lockstep.accounts import KafkaUser, Role
 from lockstep.errors import JarsIncompleteError
 from lockstep.settings import PASSWORD_FIELDS, Settings
 from lockstep.stack import container, postgres

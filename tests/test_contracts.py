@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
-from lockstep.contracts import Window
 from lockstep.errors import WindowError
+from lockstep.model.window import Window
 
 
 def test_times_without_a_zone_are_utc() -> None:

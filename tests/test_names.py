@@ -1,6 +1,6 @@
-"""Names of tables, topics, roles and DAGs are written in contracts.py, SQL and connectors only.
+"""Names of tables, topics, roles and DAGs are in NAMED_IN, SQL and connectors only.
 
-A name that is also an everyday word (orders, tables, shop) cannot be told from one: those are
+A name that is also an everyday word (orders, tables, shop) cannot be distinguished: those are
 looked for behind SQL's FROM, JOIN, INTO, UPDATE and TABLE. Docstrings may name what they like, and
 so may the statements of the shop: it stands for the application whose own tables these are.
 """
@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lockstep import contracts
+from lockstep import accounts, airflow_names, pizzeria
+from lockstep.accounts import Role
+from lockstep.model import log
 from lockstep.pipeline import result_tables
 
 from tests.project import PROJECT_DIR
@@ -20,10 +22,16 @@ LIBRARY = PROJECT_DIR / "include" / "lockstep"
 SHOP = PROJECT_DIR / "examples" / "pizzeria" / "pizzeria" / "shop"
 
 
-def contract_names() -> set[str]:
-    """Every string constant of contracts.py, and the roles."""
-    constants = [value for name, value in vars(contracts).items() if name.isupper()]
-    return {value for value in (*constants, *map(str, contracts.Role)) if isinstance(value, str)}
+NAMED_IN = (accounts, airflow_names, log, pizzeria)
+"""The modules of names."""
+
+
+def names_of_modules() -> set[str]:
+    """Every string constant of these modules, and the roles."""
+    constants = [
+        value for module in NAMED_IN for name, value in vars(module).items() if name.isupper()
+    ]
+    return {value for value in (*constants, *map(str, Role)) if isinstance(value, str)}
 
 
 def distinctive(names: set[str]) -> set[str]:
@@ -32,7 +40,7 @@ def distinctive(names: set[str]) -> set[str]:
     return {name for name in names | paths if re.search(r"[_./]", name)}
 
 
-NAMES = distinctive(contract_names())
+NAMES = distinctive(names_of_modules())
 WRITTEN_OUT = re.compile(
     r"(?<![\w.])("
     + "|".join(sorted(map(re.escape, NAMES), key=len, reverse=True))
@@ -40,7 +48,7 @@ WRITTEN_OUT = re.compile(
 )
 IN_SQL = re.compile(
     r"\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+("
-    + "|".join(sorted(contracts.CAPTURED_TABLES))
+    + "|".join(sorted(pizzeria.CAPTURED_TABLES))
     + r")(?!\w)"
 )
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\s")
@@ -55,7 +63,7 @@ def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def names_in(source: str, *, in_shop: bool = False) -> list[str]:
-    """The contract names written out in a file's strings, as 'line: name'."""
+    """The names written out in a file's strings, as 'line: name'."""
     return [
         f"{line}: {match}"
         for line, text in literals(ast.parse(source))
@@ -64,8 +72,8 @@ def names_in(source: str, *, in_shop: bool = False) -> list[str]:
     ]
 
 
-def test_no_name_is_written_outside_the_contracts() -> None:
-    """pipeline/result_tables.py has the columns of pipelines' tables as contracts.py has ours."""
+def test_no_name_is_written_outside_the_modules_of_names() -> None:
+    """pipeline/result_tables.py has the columns of pipelines' tables, pizzeria.py its own."""
     names = ("dags", "examples", "jobs", "plugins", "tools")
     folders = (LIBRARY, *(PROJECT_DIR / name for name in names))
     files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
@@ -73,7 +81,7 @@ def test_no_name_is_written_outside_the_contracts() -> None:
     found = [
         f"{file.relative_to(PROJECT_DIR)}:{name}"
         for file in files
-        if file not in (Path(contracts.__file__), Path(result_tables.__file__))
+        if file not in {Path(module.__file__) for module in (*NAMED_IN, result_tables)}
         for name in names_in(file.read_text(encoding="utf-8"), in_shop=SHOP in file.parents)
     ]
     assert not found, "\n".join(found)

@@ -5,7 +5,7 @@ Nothing here connects. What these functions return holds a password and is never
 
 from collections.abc import Mapping
 
-from lockstep.contracts import KafkaUser
+from lockstep.accounts import KafkaUser
 from lockstep.settings import Settings
 
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

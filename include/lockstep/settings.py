@@ -11,8 +11,8 @@ from typing import Self
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, SettingsConfigDict
 
-from lockstep import contracts
-from lockstep.contracts import CONNECT_USER, KafkaUser, Role
+from lockstep import pizzeria
+from lockstep.accounts import CONNECT_USER, KafkaUser, Role
 from lockstep.errors import ConfigurationError
 from lockstep.project import project_dir
 
@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     """Of the user `admin` on Airflow's sign-in page."""
     kafka_password: SecretStr | None = None
     kafka_reader_password: SecretStr | None = None
-    """Of the users in contracts.py: who may do everything, and who may read the change topic."""
+    """Of the users in accounts.py: who may do everything, and who may read the change topic."""
     connect_password: SecretStr | None = None
     """Of Kafka Connect's REST interface."""
 
@@ -113,7 +113,7 @@ class Settings(BaseSettings):
         return self.lakehouse or str(self.home / "lakehouse")
 
     def table_uri(self, table: str) -> str:
-        """Where a table of contracts.py lives, for Spark and delta-rs alike."""
+        """Where a table of the lakehouse lives, for Spark and delta-rs alike."""
         return f"{self.lakehouse_uri.rstrip('/')}/{table}"
 
     @property
@@ -169,7 +169,7 @@ class Settings(BaseSettings):
             )
         return secret.get_secret_value()
 
-    def connection(self, role: Role, database: str = contracts.DATABASE) -> dict[str, object]:
+    def connection(self, role: Role, database: str = pizzeria.DATABASE) -> dict[str, object]:
         """Keyword arguments for psycopg.connect; never printed, for they hold the password."""
         return {
             "host": self.postgres_host,

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops import cutover
-from lockstep.contracts import FEEDS, PUBLISHER
 from lockstep.errors import CutoverRefusedError
+from lockstep.model.modes import FEEDS, PUBLISHER
 from lockstep.publish import switch
 
 from tests.project import PROJECT_DIR
@@ -68,7 +68,7 @@ def test_the_ledger_is_told_who_approved(monkeypatch) -> None:
 
 
 def test_the_cutover_waits_for_a_person_between_check_and_switch(dags) -> None:
-    dag = dags[contracts.CUTOVER_DAG_ID]
+    dag = dags[pizzeria.CUTOVER_DAG_ID]
     assert (dag.schedule, dag.is_paused_upon_creation, dag.max_active_runs) == (None, False, 1)
     check, approve, switched = (dag.get_task(name) for name in ("check", "approve", "switch"))
     assert approve.upstream_task_ids == {check.task_id}
@@ -84,7 +84,7 @@ def test_the_cutover_waits_for_a_person_between_check_and_switch(dags) -> None:
 
 
 def test_the_publisher_is_supervised_as_a_stream(dags) -> None:
-    dag = dags[contracts.PUBLISH_DAG_ID]
+    dag = dags[pizzeria.PUBLISH_DAG_ID]
     assert (dag.schedule, dag.is_paused_upon_creation, dag.max_active_runs) == (None, False, 1)
     [task] = dag.tasks
     assert task.mode == PUBLISHER

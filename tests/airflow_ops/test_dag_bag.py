@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from lockstep import contracts
-from lockstep.contracts import StreamMode
+from lockstep import pizzeria
+from lockstep.airflow_names import MAINTENANCE_DAG_ID
+from lockstep.model.modes import StreamMode
 
 from tests.project import PROJECT_DIR
 
@@ -51,7 +52,7 @@ def expected(kind: str, tasks: dict[str, int | None], **differing: object) -> di
         "timetable": BY_HAND,
         "waits_for": [],
         "announces": {},
-        "tags": sorted(["lockstep", contracts.PIPELINE, kind]),
+        "tags": sorted(["lockstep", pizzeria.PIPELINE, kind]),
         "catchup": False,
         "is_paused": False,
         "max_active_runs": 1,
@@ -70,44 +71,44 @@ def supervised(kind: str) -> dict[str, object]:
 
 
 DAGS = {
-    contracts.HOURLY_DAG_ID: expected(
+    pizzeria.HOURLY_DAG_ID: expected(
         "hourly",
         {"enrich_orders": 1, "check_quality": 1},
         timetable="lockstep.airflow_ops.timetables.HourlyWindowTimetable",
-        announces={"check_quality": [contracts.HOURLY_ASSET_URI]},
+        announces={"check_quality": [pizzeria.HOURLY_ASSET_URI]},
         max_active_runs=4,
         params=["read"],
         deadlines=["ScheduledRunDue"],
     ),
-    contracts.PARITY_DAG_ID: expected(
+    pizzeria.PARITY_DAG_ID: expected(
         "parity",
         {"comparisons": None, "compare": 1},
         timetable="airflow.timetables.simple.AssetTriggeredTimetable",
-        waits_for=[contracts.HOURLY_ASSET_URI],
+        waits_for=[pizzeria.HOURLY_ASSET_URI],
         max_active_runs=2,
         params=BOUNDS,
         reports_failure=["compare"],
     ),
-    contracts.REPAIR_DAG_ID: expected(
+    pizzeria.REPAIR_DAG_ID: expected(
         "parity",
         {"plan": None, "approve": None, "merge": 1, "check_quality": 1},
-        announces={"check_quality": [contracts.HOURLY_ASSET_URI]},
+        announces={"check_quality": [pizzeria.HOURLY_ASSET_URI]},
         max_active_runs=64,
         params=BOUNDS,
     ),
-    contracts.CUTOVER_DAG_ID: expected(
+    pizzeria.CUTOVER_DAG_ID: expected(
         "publish",
         {"check": None, "approve": None, "switch": None},
         params=["feed", "hours"],
         reports_failure=["switch"],
     ),
-    contracts.PUBLISH_DAG_ID: supervised("publish"),
-    contracts.MAINTENANCE_DAG_ID: expected(
+    pizzeria.PUBLISH_DAG_ID: supervised("publish"),
+    MAINTENANCE_DAG_ID: expected(
         "maintenance",
         {"maintain": None},
         timetable="airflow.timetables.trigger.CronTriggerTimetable",
     ),
-    **{contracts.stream_dag_id(mode): supervised("stream") for mode in StreamMode},
+    **{pizzeria.stream_dag_id(mode): supervised("stream") for mode in StreamMode},
 }
 
 

@@ -5,7 +5,7 @@ import runpy
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowException
-from lockstep import contracts
+from lockstep.airflow_names import MAINTENANCE_DAG_ID
 from lockstep.airflow_ops import maintenance
 from lockstep.maintain import run as maintaining
 from lockstep.maintain.outcome import Outcome, State
@@ -32,8 +32,8 @@ def outcomes(monkeypatch):
 def test_the_dag_loads_and_runs_once_a_day_without_catching_up():
     bag = DagBag(dag_folder=str(FILE))
     assert bag.import_errors == {}
-    assert list(bag.dags) == [contracts.MAINTENANCE_DAG_ID]
-    dag = bag.dags[contracts.MAINTENANCE_DAG_ID]
+    assert list(bag.dags) == [MAINTENANCE_DAG_ID]
+    dag = bag.dags[MAINTENANCE_DAG_ID]
     assert (dag.schedule, dag.catchup, dag.max_active_runs) == ("35 3 * * *", False, 1)
     assert not dag.is_paused_upon_creation
     assert "lockstep maintain" in dag.doc_md

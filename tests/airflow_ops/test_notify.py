@@ -8,8 +8,8 @@ from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from lockstep.airflow_names import NOTIFY_CONNECTION
 from lockstep.airflow_ops.notify import FailureNotifier
-from lockstep.contracts import NOTIFY_CONNECTION
 
 from tests.webhook import address, serving, webhook_server
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
-from lockstep import contracts
+from lockstep import pizzeria
 
 from tests.project import PROJECT_DIR
 
@@ -81,7 +81,7 @@ def test_the_window_is_enriched_then_checked_then_announced(dag):
     enrich, check = (dag.get_task(name) for name in ("enrich_orders", "check_quality"))
     assert check.upstream_task_ids == {"enrich_orders"}
     assert enrich.outlets == []
-    assert [asset.uri for asset in check.outlets] == [contracts.HOURLY_ASSET_URI]
+    assert [asset.uri for asset in check.outlets] == [pizzeria.HOURLY_ASSET_URI]
 
 
 def test_one_run_writes_at_any_time_and_failures_are_retried_with_back_off(dag):

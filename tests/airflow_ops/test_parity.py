@@ -16,17 +16,13 @@ from lockstep.airflow_ops import parity
 from lockstep.airflow_ops.parity import CompareWindowOperator, CutPassedTrigger
 from lockstep.airflow_ops.quality_gate import DataDocsLink
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator
-from lockstep.contracts import (
-    REPAIR_DAG_ID,
-    CheckStatus,
-    DifferenceClass,
-    StreamMode,
-    Verdict,
-    Window,
-)
 from lockstep.errors import QualityStoreError, StreamError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
+from lockstep.model.window import Window
+from lockstep.pizzeria import REPAIR_DAG_ID
 from lockstep.quality import CheckResult, QualityReport
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState, write_desired

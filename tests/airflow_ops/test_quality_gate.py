@@ -10,8 +10,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from lockstep import quality
 from lockstep.airflow_ops.assets import HOURLY_ORDERS
 from lockstep.airflow_ops.quality_gate import CheckQualityOperator, DataDocsLink
-from lockstep.contracts import CheckStatus, Window
 from lockstep.errors import WindowNotWrittenError
+from lockstep.model.verdict import CheckStatus
+from lockstep.model.window import Window
 from lockstep.quality import CheckResult, QualityReport
 
 SITE = "http://airflow.example:8080/lockstep/data-docs"

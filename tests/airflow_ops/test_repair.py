@@ -11,15 +11,15 @@ from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
 )
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops import repair
-from lockstep.contracts import Window
 from lockstep.errors import (
     PostgresUnavailableError,
     RepairRefusedError,
     WindowNotWrittenError,
     WriterBusyError,
 )
+from lockstep.model.window import Window
 from lockstep.repair import plan as planning
 from lockstep.repair import run as repairing
 from lockstep.repair.orders import ChangedOrder, How
@@ -79,7 +79,7 @@ def test_no_schedule_starts_it_and_a_pending_approval_holds_up_no_other(dag):
 
 def test_the_repaired_window_is_announced_so_that_it_is_compared_again(dag):
     check = dag.get_task("check_quality")
-    assert [asset.uri for asset in check.outlets] == [contracts.HOURLY_ASSET_URI]
+    assert [asset.uri for asset in check.outlets] == [pizzeria.HOURLY_ASSET_URI]
     params = {"window_start": BOUNDS[0], "window_end": BOUNDS[1]}
     check.render_template_fields({"params": params})
     assert (check.window_start, check.window_end) == BOUNDS

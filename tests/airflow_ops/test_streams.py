@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops.stream_health import WakeReason
 from lockstep.airflow_ops.streams import SuperviseStreamOperator
-from lockstep.contracts import StreamMode
 from lockstep.errors import ServiceError
+from lockstep.model.modes import StreamMode
 from lockstep.stack import connector
 from lockstep.supervise import keeper, launcher, lease, observation
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
@@ -256,9 +256,9 @@ def dags() -> dict:
 
 
 def test_there_is_one_dag_for_each_mode_started_by_hand(dags) -> None:
-    assert set(dags) == {contracts.stream_dag_id(mode) for mode in StreamMode}
+    assert set(dags) == {pizzeria.stream_dag_id(mode) for mode in StreamMode}
     for mode in StreamMode:
-        dag = dags[contracts.stream_dag_id(mode)]
+        dag = dags[pizzeria.stream_dag_id(mode)]
         [task] = dag.tasks
         assert task.mode == mode
         assert dag.max_active_runs == 1

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from lockstep.airflow_ops import windows
-from lockstep.contracts import Window
 from lockstep.errors import WindowError
+from lockstep.model.window import Window
 
 
 def at(text: str) -> datetime:

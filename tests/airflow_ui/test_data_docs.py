@@ -3,8 +3,8 @@
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from lockstep.airflow_names import DATA_DOCS_URL
 from lockstep.airflow_ui import data_docs
-from lockstep.contracts import DATA_DOCS_URL
 
 ROUTES = ["", "/", "/index.html", "/validations/a.html", "/docs", "/redoc", "/openapi.json", "/x"]
 ESCAPES = [

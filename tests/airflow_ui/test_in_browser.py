@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from lockstep.airflow_names import PARITY_URL
 from lockstep.airflow_ui import parity_page
-from lockstep.contracts import PARITY_URL
 from lockstep.parity_pages.report import report
 from lockstep.settings import Settings
 from selenium import webdriver

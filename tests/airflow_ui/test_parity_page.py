@@ -9,19 +9,14 @@ import pytest
 from deltalake import write_deltalake
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from lockstep.airflow_names import DATA_DOCS_URL, PARITY_URL
 from lockstep.airflow_ui import parity_page
-from lockstep.contracts import (
-    DATA_DOCS_URL,
-    PARITY_LEDGER,
-    PARITY_URL,
-    REPAIR_DAG_ID,
-    CheckStatus,
-    StreamMode,
-    Verdict,
-    Window,
-)
 from lockstep.ledger import book
 from lockstep.ledger.entries import LEDGER_COLUMNS
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import CheckStatus, Verdict
+from lockstep.model.window import Window
+from lockstep.pizzeria import PARITY_LEDGER, REPAIR_DAG_ID
 from lockstep.quality import CheckResult, QualityReport, data_docs
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema

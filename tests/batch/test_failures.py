@@ -9,15 +9,18 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from lockstep.accounts import Role
 from lockstep.batch.preflight import check_ready
 from lockstep.batch.run import run_window
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
 from lockstep.errors import (
     JarsIncompleteError,
     LakehouseError,
     PostgresUnavailableError,
     WriterBusyError,
 )
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from pydantic import SecretStr

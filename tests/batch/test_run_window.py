@@ -5,10 +5,13 @@ from decimal import Decimal
 
 import psycopg
 import pytest
+from lockstep.accounts import Role
 from lockstep.batch.run import run_window
 from lockstep.cdc.cuts import Cut, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sinks.delta_window import replace_window
 from lockstep.sources.delta import open_table

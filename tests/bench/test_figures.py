@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import StreamMode
 from lockstep.errors import ServiceError
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep_tools.bench import batch, cold_start, large, parity, throughput
 from lockstep_tools.bench.memory import MIB, PeakMemory

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.observe.latency import HOPS
 from lockstep.settings import Settings
 from lockstep_tools.bench import latency, stream_stack

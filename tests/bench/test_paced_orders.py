@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from lockstep.contracts import ORDERS, Role
+from lockstep.accounts import Role
+from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep_tools.bench.paced_orders import place_paced

@@ -9,7 +9,8 @@ import pytest
 from lockstep.cdc import records
 from lockstep.cdc.order_records import ORDERS_RECORDS, decode
 from lockstep.cdc.records import MESSAGES
-from lockstep.contracts import (
+from lockstep.errors import PoisonedRecordError
+from lockstep.pizzeria import (
     CAPTURED_TABLES,
     CLIENTS,
     ORDERS,
@@ -17,7 +18,6 @@ from lockstep.contracts import (
     OUTBOX,
     PIZZAS,
 )
-from lockstep.errors import PoisonedRecordError
 
 ALL = frozenset({*CAPTURED_TABLES, MESSAGES})
 ORDER = {

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.contracts import ReadMode, Window
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
 
 COMMIT = RunCommit(
     Window.parse("2024-02-28T12:00Z", "2024-02-28T13:00Z"),

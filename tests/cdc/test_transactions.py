@@ -6,8 +6,8 @@ import pytest
 from lockstep.cdc import transactions
 from lockstep.cdc.records import MESSAGES, Begin, Skipped, SnapshotNotice
 from lockstep.cdc.transactions import TRUNCATE, Transaction, TransactionTracker
-from lockstep.contracts import CLIENTS, ORDERS, OUTBOX
 from lockstep.errors import SnapshotRepeatedError
+from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX
 
 from tests.cdc.histories import COMMITS, change, delivered, end, interleaved, placed
 

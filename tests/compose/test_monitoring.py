@@ -17,7 +17,7 @@ from pathlib import Path
 import promql_parser
 import pytest
 import yaml
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.observe.latency import HOPS
 from lockstep.observe.prometheus import QUERIES, TOTAL, StreamCollector
 from lockstep.settings import Settings

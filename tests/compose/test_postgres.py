@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import yaml
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.stack import postgres, postgres_files
 

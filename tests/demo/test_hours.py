@@ -8,12 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from lockstep.contracts import (
-    CHANGE_LOG_COLUMNS,
-    ORDERS_ENRICHED_BATCH,
-    StreamMode,
-    change_log_table,
-)
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import CHANGE_LOG_COLUMNS, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from pizzeria.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart

@@ -3,9 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from lockstep.contracts import StreamMode, Verdict, Window
 from lockstep.errors import ServiceError
 from lockstep.ledger import book
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 from lockstep.stack.airflow_client import DagRun
 from pizzeria.demo import comparisons, hourly_runs

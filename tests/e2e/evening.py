@@ -9,8 +9,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import psycopg
+from lockstep.accounts import Role
 from lockstep.batch.run import run_window
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, StreamMode, Window
+from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.postgres import connect

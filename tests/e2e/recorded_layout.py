@@ -23,8 +23,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from deltalake import DeltaTable
-from lockstep.contracts import CONNECTOR, KafkaUser, Role
+from lockstep.accounts import KafkaUser, Role
 from lockstep.kafka_login import client
+from lockstep.pizzeria import CONNECTOR
 from lockstep.settings import Settings
 
 SECONDS_MAX = 30

@@ -11,20 +11,19 @@ from base64 import b64encode
 from decimal import Decimal
 
 import psycopg
+from lockstep.accounts import Role
 from lockstep.cdc.order_records import AssignmentRow, NameRow, PizzaRow
-from lockstep.contracts import (
+from lockstep.errors import PoisonedRecordError
+from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import (
     CLIENTS,
     DIMENSION_CHANGES,
     DIMENSION_TABLES,
-    HISTORY,
     PIZZAS,
     TABLE_ASSIGNMENT,
     TABLES,
-    Role,
-    StreamMode,
     change_log_table,
 )
-from lockstep.errors import PoisonedRecordError
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table, run_query

@@ -13,9 +13,11 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
-from lockstep import contracts
-from lockstep.contracts import HOUR, PUBLISHER, StreamMode, Verdict, Window, last_due_window
+from lockstep import pizzeria
 from lockstep.ledger import book, cutovers
+from lockstep.model.modes import PUBLISHER, StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import HOUR, Window, last_due_window
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.stack.airflow import sign_in
@@ -111,12 +113,12 @@ def test_a_person_lets_the_stream_feed_and_the_publisher_follows(settings: Setti
     shop.stream(OUTBOX)
     airflow = Airflow(settings)
 
-    publishing = airflow.trigger(contracts.PUBLISH_DAG_ID)
+    publishing = airflow.trigger(pizzeria.PUBLISH_DAG_ID)
     wait_until(lambda: lease.holder(settings, PUBLISHER) is not None)
     wait_until(lambda: fed_of(open_or_create(settings)).reached is not None)
     assert set(published(settings)) == {1}
 
-    refused = airflow.trigger(contracts.CUTOVER_DAG_ID, feed="outbox", hours=1)
+    refused = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", hours=1)
     wait_until(lambda: airflow.state(refused) == "failed")
     assert airflow.state(refused, "approve") == "upstream_failed"
 
@@ -125,14 +127,14 @@ def test_a_person_lets_the_stream_feed_and_the_publisher_follows(settings: Setti
         window = Window(end - (number + 1) * HOUR, end - number * HOUR)
         book.append(settings, comparison(window, Verdict.PASS), [])
     with stream_at_work(settings):
-        rejected = airflow.trigger(contracts.CUTOVER_DAG_ID, feed="outbox", hours=1)
+        rejected = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", hours=1)
         assert "outbox is verified" in airflow.question(rejected)["body"]
         airflow.answer(rejected, "Reject")
         wait_until(lambda: airflow.state(rejected) == "success")
         assert airflow.state(rejected, "switch") == "skipped"
         assert cutovers.lines(settings) == []
 
-        approved = airflow.trigger(contracts.CUTOVER_DAG_ID, feed="outbox", hours=1)
+        approved = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", hours=1)
         assert airflow.question(approved)["subject"].startswith("Let outbox feed")
         airflow.answer(approved, "Approve")
         wait_until(lambda: airflow.state(approved) in ("success", "failed"))

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from lockstep.batch.run import run_window
-from lockstep.contracts import HOURLY_DAG_ID, ReadMode, Window
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import HOURLY_DAG_ID
 from lockstep.settings import Settings
 from lockstep.stack.airflow_client import AirflowClient, signed_in
 from lockstep.stack.airflow_environment import airflow_home

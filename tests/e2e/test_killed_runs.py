@@ -9,8 +9,9 @@ import time
 
 import psycopg
 import pytest
+from lockstep.accounts import Role
 from lockstep.batch.run import run_window
-from lockstep.contracts import ReadMode, Role
+from lockstep.model.modes import ReadMode
 from lockstep.settings import Settings
 from pyspark.sql import SparkSession
 

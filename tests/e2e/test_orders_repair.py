@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, REPAIR_DAG_ID, Role
+from lockstep.accounts import Role
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, REPAIR_DAG_ID
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by

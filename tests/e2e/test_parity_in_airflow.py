@@ -11,22 +11,14 @@ from http.server import ThreadingHTTPServer
 
 import httpx
 import pytest
-from lockstep.contracts import (
-    HOUR,
-    HOURLY_ASSET_URI,
-    HOURLY_DAG_ID,
-    NOTIFY_CONNECTION,
-    PARITY_DAG_ID,
-    DifferenceClass,
-    Role,
-    StreamMode,
-    Verdict,
-    Window,
-    last_due_window,
-    stream_dag_id,
-)
+from lockstep.accounts import Role
+from lockstep.airflow_names import NOTIFY_CONNECTION
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import HOUR, Window, last_due_window
+from lockstep.pizzeria import HOURLY_ASSET_URI, HOURLY_DAG_ID, PARITY_DAG_ID, stream_dag_id
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect

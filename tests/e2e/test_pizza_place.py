@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from lockstep.batch.run import run_window
-from lockstep.contracts import ReadMode, Window
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place

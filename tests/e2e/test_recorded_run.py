@@ -24,7 +24,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from deltalake import DeltaTable
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.settings import Settings
 
 from tests.conftest import PORT_SETTINGS

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from lockstep.contracts import CHANGE_TOPIC, DIMENSION_CHANGES, KafkaUser, Role, StreamMode
+from lockstep.accounts import KafkaUser, Role
 from lockstep.errors import (
     FeedReplacedError,
     OtherDatabaseError,
@@ -26,6 +26,8 @@ from lockstep.errors import (
     TopicUnknownError,
 )
 from lockstep.kafka_login import client
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import CHANGE_TOPIC, DIMENSION_CHANGES
 from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
@@ -35,7 +37,7 @@ from lockstep.sources.postgres import connect
 from lockstep.stack import connector, preflight
 from lockstep.stack.airflow_environment import settings_environment
 from lockstep.stack.capture_reset import reset_capture
-from lockstep.stack.connectors import pizzeria
+from lockstep.stack.connectors import pizzeria_connector
 from lockstep.streams.identity import checkpoint_location, claim, read_remembered, table_of
 from lockstep.supervise import launcher
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
@@ -119,10 +121,12 @@ def change_an_order(settings: Settings, order_id: int) -> None:
 
 def recreate_slot(settings: Settings) -> None:
     """What a connector does that finds its slot gone."""
-    connector.stop(settings, pizzeria(settings))
-    preflight.drop_slot(pizzeria(settings))
-    connector.resume(settings, pizzeria(settings))
-    wait_for(lambda: preflight.slot_is_read(pizzeria(settings)), "the connector's own new slot")
+    connector.stop(settings, pizzeria_connector(settings))
+    preflight.drop_slot(pizzeria_connector(settings))
+    connector.resume(settings, pizzeria_connector(settings))
+    wait_for(
+        lambda: preflight.slot_is_read(pizzeria_connector(settings)), "the connector's own new slot"
+    )
 
 
 def test_another_database_at_the_address_is_named(stack: Settings, tmp_path: Path) -> None:
@@ -185,7 +189,7 @@ def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_doe
     change_an_order(stack, *open_round(stack, 1, seed=2).order_ids)
     before = current_totals(stack, StreamMode.OUTBOX)
     topic = read_remembered(stack, StreamMode.OUTBOX).topic_id
-    reset_capture(stack, pizzeria(stack))
+    reset_capture(stack, pizzeria_connector(stack))
     with pytest.raises(TopicRecreatedError, match=re.escape(topic)):
         claim(stack, StreamMode.OUTBOX)
     assert current_totals(stack, StreamMode.OUTBOX) == before

@@ -14,20 +14,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import (
-    ORDERS_ENRICHED_BATCH,
-    DifferenceClass,
-    StreamMode,
-    Verdict,
-    Window,
-)
 from lockstep.errors import StreamBusyError
 from lockstep.ledger import book
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.parity import check as parity_check
 from lockstep.parity.check import Check, check_window
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import readiness
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.repair.orders import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window

@@ -11,9 +11,10 @@ from unittest import mock
 
 import psycopg
 import pytest
-from lockstep.contracts import HISTORY, Role, StreamMode
+from lockstep.accounts import Role
 from lockstep.errors import StreamFailedError
 from lockstep.faults import Point
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep_tools.soak.checks import Checks

@@ -7,7 +7,7 @@ schema back, except where it is only wider than before.
 from collections.abc import Iterator
 
 import pytest
-from lockstep.contracts import HISTORY, StreamMode
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep_tools.soak.equality import check_equal, check_positions
 from pyspark.sql import SparkSession
 

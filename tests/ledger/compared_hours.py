@@ -9,18 +9,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import (
-    CHANGE_LOG_COLUMNS,
-    ORDERS_ENRICHED_BATCH,
-    DifferenceClass,
-    ReadMode,
-    StreamMode,
-    Verdict,
-    Window,
-    change_log_table,
-)
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
+from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
+from lockstep.pizzeria import CHANGE_LOG_COLUMNS, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference, Judged, Verified, verified
 from lockstep.ledger.status import status_table
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 from rich.console import Console
 

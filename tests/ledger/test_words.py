@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from lockstep.contracts import DifferenceClass
 from lockstep.ledger.entries import Difference
 from lockstep.ledger.words import explanation
+from lockstep.model.verdict import DifferenceClass
 
 CHANGE = {"op": "c", "tx_id": 700, "commit_lsn": 90, "committed_at": "12:00:01"}
 LATER = {"tx_id": 705, "committed_at": "12:00:02"}

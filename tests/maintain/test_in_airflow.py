@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from lockstep.contracts import MAINTENANCE_DAG_ID, Role, StreamMode, stream_dag_id
+from lockstep.accounts import Role
+from lockstep.airflow_names import MAINTENANCE_DAG_ID
 from lockstep.maintain.airflow_files import clean_metadata
 from lockstep.maintain.outcome import State
 from lockstep.maintain.service_logs import cut_service_logs
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import stream_dag_id
 from lockstep.settings import Settings
 from lockstep.stack import files
 from lockstep.stack.airflow_client import AirflowClient, signed_in

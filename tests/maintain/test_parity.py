@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, StreamMode, change_log_table, sql_name
 from lockstep.maintain.tables import maintain_tables
+from lockstep.model.modes import StreamMode
 from lockstep.parity import comparison
 from lockstep.parity.comparison import Compared
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table, sql_name
 from pyspark.sql import SparkSession
 
 from tests.maintain.aging import age

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from lockstep.cli import app
-from lockstep.contracts import LAKEHOUSE_TABLES, PARITY_LEDGER, StreamMode, change_log_table
 from lockstep.maintain.outcome import State
 from lockstep.maintain.report import COLUMNS
 from lockstep.maintain.run import maintain
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import LAKEHOUSE_TABLES, PARITY_LEDGER, change_log_table
 from lockstep.settings import Settings
 from lockstep.stack import files
 from lockstep.stack.airflow_environment import airflow_home

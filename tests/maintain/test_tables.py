@@ -8,20 +8,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from lockstep.contracts import (
+from lockstep.maintain import tables
+from lockstep.maintain.outcome import Outcome, State
+from lockstep.maintain.tables import maintain_tables
+from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import (
     DIMENSION_CHANGES,
-    HISTORY,
     LAKEHOUSE_TABLES,
     ORDERS_ENRICHED_BATCH,
     PARITY_LEDGER,
     QUARANTINED_RECORDS,
-    StreamMode,
     change_log_table,
     sql_name,
 )
-from lockstep.maintain import tables
-from lockstep.maintain.outcome import Outcome, State
-from lockstep.maintain.tables import maintain_tables
 from lockstep.publish.step import step
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import ServiceError
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.observe import prometheus
 from lockstep.observe.prometheus import StreamCollector, serve
 from lockstep.settings import Settings

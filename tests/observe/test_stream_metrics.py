@@ -6,9 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from lockstep.contracts import STREAM_METRICS, StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.observe import stream_metrics
 from lockstep.observe.stream_metrics import SCHEMA, StreamMetrics, append
+from lockstep.pizzeria import STREAM_METRICS
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.supervise.desired import DesiredState, desired_path, write_desired

@@ -14,23 +14,21 @@ import pytest
 from deltalake import write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.contracts import (
-    CHANGE_LOG_COLUMNS,
-    DIMENSION_CHANGES,
-    DIMENSION_CHANGES_COLUMNS,
-    ORDERS_ENRICHED_BATCH,
-    DifferenceClass,
-    ReadMode,
-    StreamMode,
-    Verdict,
-    change_log_columns,
-    change_log_table,
-)
 from lockstep.ledger.words import explanation
+from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.parity import comparison, evidence
 from lockstep.parity.comparison import Compared
 from lockstep.parity.policy import POLICY_FILE, read_policy
 from lockstep.parity.readiness import Readiness
+from lockstep.pizzeria import (
+    CHANGE_LOG_COLUMNS,
+    DIMENSION_CHANGES,
+    DIMENSION_CHANGES_COLUMNS,
+    ORDERS_ENRICHED_BATCH,
+    change_log_columns,
+    change_log_table,
+)
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from pyspark.sql import SparkSession

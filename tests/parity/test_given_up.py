@@ -11,23 +11,17 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.records import MESSAGES
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.contracts import (
-    CLIENTS,
-    ORDERS,
-    OUTBOX,
-    DifferenceClass,
-    ReadMode,
-    StreamMode,
-    Verdict,
-    Window,
-)
 from lockstep.ledger import book
+from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.parity import check
 from lockstep.parity.comparison import Compared
 from lockstep.parity.given_up import ORDERS_READ_FROM, described, touching
 from lockstep.parity.readiness import Readiness
 from lockstep.parity.report import print_checks
 from lockstep.parity_pages import view
+from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX
 from lockstep.settings import Settings
 from lockstep.sources import given_up as room
 from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction

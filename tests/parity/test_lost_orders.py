@@ -1,9 +1,9 @@
 """Where the change of an order is that a stream lacks: in the topic, readable or not, or lost."""
 
 import pytest
-from lockstep.contracts import ORDERS
 from lockstep.parity import lost_orders
 from lockstep.parity.lost_orders import where_lost
+from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 
 from tests.streams import debezium

@@ -7,15 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from lockstep.contracts import (
-    CHANGE_LOG_COLUMNS,
-    ORDERS_ENRICHED_BATCH,
-    StreamMode,
-    change_log_table,
-)
 from lockstep.errors import LakehouseError
+from lockstep.model.modes import StreamMode
 from lockstep.parity.order_story import story_of
 from lockstep.parity.report import story
+from lockstep.pizzeria import CHANGE_LOG_COLUMNS, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from rich.console import Console

@@ -1,8 +1,9 @@
 """The policy's limit of raced orders: how many a window may have, and what is said above it."""
 
 import pytest
-from lockstep.contracts import DifferenceClass, StreamMode, Verdict
 from lockstep.errors import ConfigurationError
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.parity.policy import read_policy
 
 LOOKUP, RACE = StreamMode.LOOKUP, DifferenceClass.LOOKUP_RACE

@@ -8,19 +8,18 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.contracts import (
+from lockstep.errors import LakehouseError, WindowNotWrittenError
+from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.parity import readiness as room
+from lockstep.parity.command import EXIT_CODES, worst
+from lockstep.parity.readiness import Readiness, modes_with_tables, readiness
+from lockstep.pizzeria import (
     DIMENSION_CHANGES,
     DIMENSION_CHANGES_COLUMNS,
     DIMENSION_CHANGES_PARTITION,
     ORDERS_ENRICHED_BATCH,
-    ReadMode,
-    StreamMode,
-    Verdict,
 )
-from lockstep.errors import LakehouseError, WindowNotWrittenError
-from lockstep.parity import readiness as room
-from lockstep.parity.command import EXIT_CODES, worst
-from lockstep.parity.readiness import Readiness, modes_with_tables, readiness
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, arrow_schema
 from lockstep.streams.sink import open_change_log

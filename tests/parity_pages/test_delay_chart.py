@@ -3,8 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from lockstep.contracts import Window
 from lockstep.ledger.delays import Delay, Delays
+from lockstep.model.window import Window
 from lockstep.parity_pages.delay_chart import LEFT, WIDTH, delay_chart
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

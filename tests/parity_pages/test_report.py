@@ -4,8 +4,8 @@ import re
 
 import pytest
 from lockstep.cli import app
-from lockstep.contracts import Window
 from lockstep.errors import LakehouseError
+from lockstep.model.window import Window
 from lockstep.parity_pages.report import report
 from lockstep.settings import Settings
 from typer.testing import CliRunner

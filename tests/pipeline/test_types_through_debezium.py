@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.pipeline.catalog import Catalog, Column, ReplicaIdentity, Table, TableName
 from lockstep.pipeline.decoders import UNCHANGED, RowDecoder
 from lockstep.pipeline.errors import TypeRefusedError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.names import publication
 from lockstep.pipeline.plan import Plan, plan_of

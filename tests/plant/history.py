@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 
 from tests.parity.history import seen_by
 

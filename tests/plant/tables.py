@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import ReadMode
+from lockstep.model.modes import ReadMode
 from lockstep.pipeline.catalog import Column
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from lockstep.cli import app
-from lockstep.contracts import DifferenceClass, Verdict, Window
 from lockstep.errors import LakehouseError, WindowNotWrittenError
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.parity.cause import Change
 from lockstep.parity.pipeline_comparison import Comparison, Difference, StreamChange, failing
 from lockstep.parity.pipeline_readiness import PipelineReadiness, pipeline_readiness

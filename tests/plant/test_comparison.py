@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.contracts import Verdict
+from lockstep.model.verdict import Verdict
 from lockstep.parity import pipeline_comparison
 from lockstep.parity.differences import BATCH_ROWS, COMMIT, STREAM_CHANGES, differences_sql
 from lockstep.parity.pipeline_comparison import Comparison, Difference, compare

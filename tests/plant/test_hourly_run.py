@@ -16,8 +16,9 @@ from lockstep.batch.pipeline_run import PipelineRun, run_pipeline
 from lockstep.cdc.cuts import Cut, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.cli import app
-from lockstep.contracts import ReadMode, Window
 from lockstep.errors import LakehouseError, LockstepError, PostgresUnavailableError, WindowError
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.errors import CatalogError, PipelineError
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.pipeline.catalog import Column
 from lockstep.pipeline.type_table import ValueType
 from lockstep.pipeline.types import value_type

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
+from lockstep.accounts import Role
 from lockstep.cdc.cuts import exported_snapshot
-from lockstep.contracts import Role
 from lockstep.pipeline.catalog import Column, ReplicaIdentity, Table
 from lockstep.pipeline.decoders import RowDecoder
 from lockstep.pipeline.plan import PlannedTable

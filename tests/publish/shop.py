@@ -13,17 +13,15 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import (
+from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.window import HOUR, Window
+from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
     CHANGE_LOG_PARTITION,
-    HOUR,
     ORDERS_ENRICHED,
     ORDERS_ENRICHED_BATCH,
     ORDERS_ENRICHED_BATCH_COLUMNS,
     ORDERS_ENRICHED_BATCH_PARTITIONS,
-    ReadMode,
-    StreamMode,
-    Window,
     change_log_table,
 )
 from lockstep.publish.from_hourly import whole_hours

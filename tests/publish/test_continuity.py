@@ -5,8 +5,9 @@ import signal
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.contracts import StreamMode, change_log_table
 from lockstep.errors import CutoverRefusedError, FeedBehindError, FeedReplacedError
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import change_log_table
 from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
 from lockstep.publish.publisher import Publisher

@@ -2,7 +2,8 @@
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.contracts import ORDERS_ENRICHED, StreamMode
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import from_stream
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step

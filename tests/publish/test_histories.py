@@ -4,8 +4,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from lockstep.contracts import FEEDS, HOUR, StreamMode, Window
 from lockstep.ledger import cutovers
+from lockstep.model.modes import FEEDS, StreamMode
+from lockstep.model.window import HOUR, Window
 from lockstep.publish import from_stream
 from lockstep.publish import switch as cutover
 from lockstep.publish import table as published_table

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from lockstep.cli import app
-from lockstep.contracts import PUBLISHER, StreamMode, change_log_table
 from lockstep.errors import StreamBusyError
+from lockstep.model.modes import PUBLISHER, StreamMode
+from lockstep.pizzeria import change_log_table
 from lockstep.publish import conditions, publisher
 from lockstep.publish import switch as cutover
 from lockstep.publish.publisher import Publisher

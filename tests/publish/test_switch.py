@@ -4,10 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.contracts import ORDERS_ENRICHED, StreamMode, Verdict, Window
 from lockstep.errors import CutoverRefusedError, LockstepError, WriterBusyError
 from lockstep.ledger import book, cutovers
 from lockstep.ledger.entries import Comparison
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import conditions, words
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
-from lockstep import contracts
-from lockstep.contracts import Window
+from lockstep import pizzeria
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 
 PIZZA = pa.struct([("pizza", pa.string()), ("price", pa.decimal128(10, 2))])
@@ -47,7 +47,7 @@ class HourlyTable:
 
     def __init__(self, home: Path) -> None:
         self.settings = Settings(home=home)
-        self.uri = self.settings.table_uri(contracts.ORDERS_ENRICHED_BATCH)
+        self.uri = self.settings.table_uri(pizzeria.ORDERS_ENRICHED_BATCH)
 
     def window(self, hour: int, hours: int = 1) -> Window:
         return Window(DAY + timedelta(hours=hour), DAY + timedelta(hours=hour + hours))
@@ -107,7 +107,7 @@ class HourlyTable:
             self.uri,
             pa.Table.from_pylist(rows, schema),
             mode="append",
-            partition_by=list(contracts.ORDERS_ENRICHED_BATCH_PARTITIONS),
+            partition_by=list(pizzeria.ORDERS_ENRICHED_BATCH_PARTITIONS),
             commit_properties=CommitProperties(custom_metadata=metadata),
         )
 

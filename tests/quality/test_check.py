@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit
-from lockstep.contracts import CheckStatus
 from lockstep.errors import LakehouseError, QualityStoreError, WindowNotWrittenError
+from lockstep.model.verdict import CheckStatus
 from lockstep.quality import check_window
 from lockstep.quality.suite import ROW_CHECKS
 

@@ -1,9 +1,10 @@
 """The checks by hand: which comparisons they are about, and how they end."""
 
 import pytest
-from lockstep.contracts import StreamMode, Verdict
 from lockstep.errors import LakehouseError
 from lockstep.ledger import book
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
 from lockstep.quality.command import check_hourly, check_streams
 from lockstep.settings import Settings
 

@@ -5,7 +5,8 @@ import re
 from urllib.parse import unquote
 
 import pytest
-from lockstep.contracts import CheckStatus, Window
+from lockstep.model.verdict import CheckStatus
+from lockstep.model.window import Window
 from lockstep.quality import CheckResult, QualityReport, check_window, data_docs
 from lockstep.quality.report import HOURLY
 

@@ -9,21 +9,19 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from lockstep.contracts import (
-    CHANGE_LOG_COLUMNS,
-    CHANGE_LOG_PARTITION,
-    CheckStatus,
-    DifferenceClass,
-    StreamMode,
-    Verdict,
-    Window,
-    change_log_columns,
-    change_log_table,
-)
 from lockstep.errors import LakehouseError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.pizzeria import (
+    CHANGE_LOG_COLUMNS,
+    CHANGE_LOG_PARTITION,
+    change_log_columns,
+    change_log_table,
+)
 from lockstep.quality import check_stream, stream_check
 from lockstep.quality.stream_check import (
     CHANGE_SUITE,
@@ -302,7 +300,7 @@ def test_other_columns_fail_before_any_row_is_read(tmp_path):
     assert stream_failures(report) == [
         (
             f"schema: all but 2 of {total} columns (is_raced, partitioned by); "
-            "expected columns and types as in contracts.py"
+            "expected columns and types as in pizzeria.py"
         )
     ]
 

@@ -7,15 +7,12 @@ import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
+from lockstep.accounts import Role
 from lockstep.cdc.cuts import exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import (
-    ORDERS_ENRICHED_BATCH,
-    ORDERS_ENRICHED_BATCH_PARTITIONS,
-    ReadMode,
-    Role,
-    Window,
-)
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, ORDERS_ENRICHED_BATCH_PARTITIONS
 from lockstep.repair.run import hourly_row
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table

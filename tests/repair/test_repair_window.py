@@ -9,9 +9,11 @@ import textwrap
 import psycopg
 import pytest
 from deltalake import DeltaTable
+from lockstep.accounts import Role
 from lockstep.cdc.run_commits import RepairCommit
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, CheckStatus, Role
 from lockstep.errors import PostgresUnavailableError, RepairRefusedError, WriterBusyError
+from lockstep.model.verdict import CheckStatus
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.quality import check_window
 from lockstep.repair import plan as room
 from lockstep.repair.orders import How
@@ -213,7 +215,7 @@ def test_while_somebody_writes_the_table_a_repair_is_refused(hour: Settings, sho
 
 KILLED = """
 import json, os, signal, sys
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.repair import run
 from lockstep.settings import Settings
 run.replace_orders = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

@@ -2,7 +2,8 @@
 
 import pytest
 from lockstep.batch.run import run_window
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode
+from lockstep.model.modes import ReadMode
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
 from lockstep.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from pizzeria.shop.pizza_place import PizzaPlace, read_pizza_place

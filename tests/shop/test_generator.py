@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect

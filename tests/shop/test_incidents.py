@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from pizzeria.shop.backdate import place_orders_at

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.stack import control, process

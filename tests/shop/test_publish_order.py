@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from psycopg import errors

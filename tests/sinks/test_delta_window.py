@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 import sqlglot
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.sinks.delta_window import inside
 from sqlglot.executor import execute
 

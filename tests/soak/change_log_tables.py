@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from lockstep.contracts import CHANGE_LOG_COLUMNS, StreamMode, change_log_table
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import CHANGE_LOG_COLUMNS, change_log_table
 from lockstep.settings import Settings
 
 NOON = datetime(2024, 2, 28, 12, 0, tzinfo=UTC)

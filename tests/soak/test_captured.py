@@ -2,7 +2,7 @@
 
 import json
 
-from lockstep.contracts import CLIENTS, PIZZAS
+from lockstep.pizzeria import CLIENTS, PIZZAS
 from lockstep_tools.soak.captured import check_captured, read_captured
 from lockstep_tools.soak.open_transactions import Written
 

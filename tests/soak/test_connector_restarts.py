@@ -6,8 +6,9 @@ import time
 import httpx
 import psycopg
 import pytest
-from lockstep import contracts
-from lockstep.contracts import PIZZAS, Role
+from lockstep import pizzeria
+from lockstep.accounts import Role
+from lockstep.pizzeria import PIZZAS
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack import control
@@ -80,7 +81,7 @@ def copy_pizzas(settings: Settings, label: str) -> Written:
 def test_the_connector_goes_on_where_it_searches_for_nothing(capture: Settings) -> None:
     """Debezium searches, and drops what comes before, when an offset has lsn_proc."""
     run_restarts(capture, 0, seed=1)
-    url = f"{capture.connect_url}/connectors/{contracts.CONNECTOR}/offsets"
+    url = f"{capture.connect_url}/connectors/{pizzeria.CONNECTOR}/offsets"
     (stored,) = httpx.get(url, auth=capture.connect_auth).raise_for_status().json()["offsets"]
     assert set(stored["offset"]) == {"lsn", "lsn_commit", "ts_usec"}
     assert stored["offset"]["lsn"] == stored["offset"]["lsn_commit"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep_tools.soak.equality import check_equal, check_positions
 

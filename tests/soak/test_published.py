@@ -4,7 +4,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep_tools.soak.published import Content, Published, compare, folded
 
 from tests.soak.change_log_tables import NOON

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep_tools.bench.memory import PeakMemory
 from lockstep_tools.soak import drivers, guard, open_transactions

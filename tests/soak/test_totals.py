@@ -4,8 +4,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import StreamMode
 from lockstep.errors import LakehouseError
+from lockstep.model.modes import StreamMode
 from lockstep_tools.soak.totals import check_totals, current_totals
 from pizzeria.shop.totals import Totals
 

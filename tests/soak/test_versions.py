@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.contracts import StreamMode
 from lockstep.errors import LakehouseError
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep_tools.soak.versions import VersionFollower, check_versions
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.pipeline.catalog import (
     Catalog,
     Column,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pyarrow as pa
 import pytest
+from lockstep.accounts import Role
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.contracts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.sources import kept_connection, order_lookup

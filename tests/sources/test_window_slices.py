@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.sources.window_slices import SlotCount, slice_window, slot_length
 
 START = datetime(2015, 1, 1, 11, tzinfo=UTC)

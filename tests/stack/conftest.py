@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from lockstep import contracts
-from lockstep.contracts import KafkaUser
+from lockstep import pizzeria
+from lockstep.accounts import KafkaUser
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.stack import process
@@ -29,7 +29,7 @@ class ChangeTopic:
                 "isolation.level": "read_committed",
             }
         )
-        partition = TopicPartition(contracts.CHANGE_TOPIC, 0)
+        partition = TopicPartition(pizzeria.CHANGE_TOPIC, 0)
         _, partition.offset = self._consumer.get_watermark_offsets(partition, timeout=30)
         self._consumer.assign([partition])
 

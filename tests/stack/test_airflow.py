@@ -6,7 +6,7 @@ import httpx
 import psutil
 import psycopg
 import pytest
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.stack import airflow, control, process
 from lockstep.stack.postgres_database import AIRFLOW_DATABASE

@@ -9,13 +9,14 @@ import psycopg
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
-from lockstep import contracts
-from lockstep.contracts import KafkaUser, Role
+from lockstep import pizzeria
+from lockstep.accounts import KafkaUser, Role
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
+from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.settings import Settings
 from lockstep.stack import connector, control
-from lockstep.stack.connectors import pizzeria
+from lockstep.stack.connectors import pizzeria_connector
 from lockstep.stack.service import State
 
 from tests.hourly_table import empty_pizzeria
@@ -32,7 +33,7 @@ def _ids_never_seen_before(change_capture: Settings) -> None:
     """Whatever other tests left in the shared database, the orders here have ids of their own."""
     empty_pizzeria(change_capture)
     with psycopg.connect(**change_capture.connection(Role.OWNER)) as owner:
-        for table in contracts.CAPTURED_TABLES:
+        for table in pizzeria.CAPTURED_TABLES:
             owner.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, FRESH_ID])
 
 
@@ -79,7 +80,7 @@ def states(settings: Settings) -> dict[str, State]:
     return {one.service: one.state for one in control.statuses(settings)}
 
 
-def end_offset(settings: Settings, topic: str = contracts.CHANGE_TOPIC) -> int:
+def end_offset(settings: Settings, topic: str = pizzeria.CHANGE_TOPIC) -> int:
     admin = AdminClient(client(settings, KafkaUser.ADMIN))
     partition = TopicPartition(topic, 0)
     answer = admin.list_offsets({partition: OffsetSpec.latest()})[partition]
@@ -110,7 +111,7 @@ def test_a_transaction_arrives_whole_with_outbox_message_and_end(
     ]
     assert [r["transaction"]["total_order"] for r in changes] == [1, 2, 3, 4, 5, 6, 7]
     assert changes[2]["after"]["price"] == "8.50"
-    assert message["message"]["prefix"] == contracts.ORDERS_MESSAGE_PREFIX
+    assert message["message"]["prefix"] == pizzeria.ORDERS_MESSAGE_PREFIX
 
 
 def test_a_truncate_arrives(change_capture: Settings, change_topic) -> None:
@@ -122,9 +123,9 @@ def test_a_truncate_arrives(change_capture: Settings, change_topic) -> None:
 def test_the_change_topic_is_one_partition_kept_without_limit(change_capture: Settings) -> None:
     admin = AdminClient(client(change_capture, KafkaUser.ADMIN))
     topics = admin.list_topics(timeout=10).topics
-    assert len(topics[contracts.CHANGE_TOPIC].partitions) == 1
-    assert not [name for name in topics if name.startswith(f"{contracts.TOPIC_PREFIX}.")]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, contracts.CHANGE_TOPIC)
+    assert len(topics[pizzeria.CHANGE_TOPIC].partitions) == 1
+    assert not [name for name in topics if name.startswith(f"{pizzeria.TOPIC_PREFIX}.")]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, pizzeria.CHANGE_TOPIC)
     values = admin.describe_configs([resource])[resource].result(timeout=10)
     assert values["retention.ms"].value == "-1"
     assert values["retention.bytes"].value == "-1"
@@ -139,7 +140,7 @@ def test_the_slot_moves_while_only_other_databases_write(
     with psycopg.connect(**change_capture.connection(Role.ADMIN)) as admin:
         admin.autocommit = True
         written = admin.execute("SELECT pg_current_wal_lsn()").fetchone()[0]
-        heartbeat = contracts.HEARTBEAT_MESSAGE_PREFIX
+        heartbeat = HEARTBEAT_MESSAGE_PREFIX
         query = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots"
         for _ in range(6):  # of its heartbeats; the first may have been under way
             change_topic.until(lambda r: (r.get("message") or {}).get("prefix") == heartbeat)
@@ -149,7 +150,7 @@ def test_the_slot_moves_while_only_other_databases_write(
 
 
 def test_a_start_leaves_no_other_slot_to_be_marked(change_capture: Settings) -> None:
-    url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}/config"
+    url = f"{change_capture.connect_url}/connectors/{pizzeria.CONNECTOR}/config"
     assert (
         httpx.get(url, auth=change_capture.connect_auth, timeout=30).json()[connector.MARK]
         == "false"
@@ -195,10 +196,12 @@ def test_changes_made_while_connect_is_down_arrive(
 def test_a_connector_that_is_gone_is_named_and_registered_again(
     change_capture: Settings, change_topic
 ) -> None:
-    url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}"
+    url = f"{change_capture.connect_url}/connectors/{pizzeria.CONNECTOR}"
     assert httpx.delete(url, auth=change_capture.connect_auth, timeout=30).is_success
     assert states(change_capture)["connect"] is State.DEGRADED
-    assert "is not registered" in connector.trouble(change_capture, pizzeria(change_capture))
+    assert "is not registered" in connector.trouble(
+        change_capture, pizzeria_connector(change_capture)
+    )
     control.up(change_capture, ["connect"])
     order_id = place_order(change_capture, "Berta")
     change_topic.until(is_message_of(order_id))
@@ -208,7 +211,7 @@ def test_a_connector_that_may_no_longer_replicate_is_named_with_the_remedy(
     change_capture: Settings, change_topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connector, "SNAPSHOT_SECONDS_MAX", 2.0)
-    url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}/restart?includeTasks=true"
+    url = f"{change_capture.connect_url}/connectors/{pizzeria.CONNECTOR}/restart?includeTasks=true"
     with psycopg.connect(**change_capture.connection(Role.ADMIN), autocommit=True) as admin:
         admin.execute(f"ALTER ROLE {Role.CDC} NOREPLICATION")
         try:

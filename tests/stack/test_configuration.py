@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from lockstep import contracts
-from lockstep.contracts import KafkaUser, Role
+from lockstep import pizzeria
+from lockstep.accounts import KafkaUser, Role
 from lockstep.errors import ConfigurationError
 from lockstep.kafka_login import login_module
 from lockstep.settings import Settings
@@ -18,7 +18,7 @@ from lockstep.stack.airflow_environment import (
     settings_environment,
     write_sign_in_password,
 )
-from lockstep.stack.connectors import pizzeria
+from lockstep.stack.connectors import pizzeria_connector
 from lockstep.stack.java import properties
 from lockstep.stack.secrets import with_secrets
 from pydantic import SecretStr
@@ -94,23 +94,23 @@ def test_connect_delivers_at_least_once_and_reads_passwords_from_one_file(
     assert HARD_PASSWORD not in str(values)
 
 
-def test_the_connector_is_what_the_contracts_say(settings: Settings) -> None:
-    values = pizzeria(settings).configuration()
+def test_the_connector_is_as_configured(settings: Settings) -> None:
+    values = pizzeria_connector(settings).configuration()
     secrets = settings.home / "connect" / "secrets.properties"
     assert values["database.password"] == f"${{file:{secrets}:cdc.password}}"
-    assert values["slot.name"] == contracts.REPLICATION_SLOT
-    assert values["publication.name"] == contracts.PUBLICATION
-    assert values["transforms.route.replacement"] == contracts.CHANGE_TOPIC
+    assert values["slot.name"] == pizzeria.REPLICATION_SLOT
+    assert values["publication.name"] == pizzeria.PUBLICATION
+    assert values["transforms.route.replacement"] == pizzeria.CHANGE_TOPIC
     captured = [re.compile(pattern) for pattern in values["table.include.list"].split(",")]
-    for table in contracts.CAPTURED_TABLES:
+    for table in pizzeria.CAPTURED_TABLES:
         assert any(pattern.fullmatch(f"public.{table}") for pattern in captured)
     assert not any("${lockstep" in value for value in values.values())
 
 
 def test_everything_but_the_heartbeat_topic_is_routed(settings: Settings) -> None:
-    values = pizzeria(settings).configuration()
+    values = pizzeria_connector(settings).configuration()
     route = re.compile(values["transforms.route.regex"])
-    prefix = contracts.TOPIC_PREFIX
+    prefix = pizzeria.TOPIC_PREFIX
     for topic in ("public.orders", "message", "transaction", "notification"):
         assert route.fullmatch(f"{prefix}.{topic}")
     assert route.fullmatch(values["notification.sink.topic.name"])
@@ -124,7 +124,7 @@ def test_an_unknown_placeholder_is_named(
     template.write_text(json.dumps({"slot.name": "${lockstep:slott}"}))
     monkeypatch.setattr(connectors, "TEMPLATE", template)
     with pytest.raises(ConfigurationError, match=r"lockstep:slott.*there are: .*slot"):
-        pizzeria(settings).configuration()
+        pizzeria_connector(settings).configuration()
 
 
 def test_properties_are_escaped() -> None:

@@ -17,7 +17,7 @@ from lockstep.stack.connectors import (
     SOURCE_TEMPLATE,
     TEMPLATE,
     of_source,
-    pizzeria,
+    pizzeria_connector,
     table_pattern,
 )
 from lockstep.stack.secrets import with_secrets
@@ -61,7 +61,7 @@ def test_sources_are_captured_as_the_pizzeria_is_but_for_its_outbox() -> None:
 
 
 def test_a_sources_connector_has_names_of_its_own(settings: Settings) -> None:
-    own, other = of_source(settings, SOURCE, [ARRAYS.name]), pizzeria(settings)
+    own, other = of_source(settings, SOURCE, [ARRAYS.name]), pizzeria_connector(settings)
     values = own.configuration()
     assert values["database.hostname"] == "db.example.com"
     assert values["database.user"] == "follower"

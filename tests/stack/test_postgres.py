@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from lockstep import contracts
-from lockstep.contracts import Role
+from lockstep import pizzeria
+from lockstep.accounts import Role
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import control, postgres_database, process
@@ -17,7 +17,7 @@ from pydantic import SecretStr
 pytestmark = pytest.mark.services
 
 
-def connect(settings: Settings, role: Role, database: str = contracts.DATABASE):
+def connect(settings: Settings, role: Role, database: str = pizzeria.DATABASE):
     return psycopg.connect(**settings.connection(role, database))
 
 
@@ -41,11 +41,11 @@ def client_names(settings: Settings) -> set[str]:
     [
         (Role.BATCH_READER, "SELECT pg_export_snapshot()"),
         (Role.BATCH_READER, "SELECT * FROM order_enriched_in"),
-        *((Role.BATCH_READER, f"SELECT * FROM {t}") for t in contracts.ENRICHMENT_TABLES),
+        *((Role.BATCH_READER, f"SELECT * FROM {t}") for t in pizzeria.ENRICHMENT_TABLES),
         (Role.BATCH_READER, "SELECT pg_logical_emit_message(true, 'lockstep.cut', 'x')"),
         (Role.SHOP, "INSERT INTO clients (name) VALUES ('x')"),
         (Role.SHOP, "UPDATE pizzas SET price = 1"),
-        *((Role.CDC, f"SELECT * FROM {t}") for t in contracts.CAPTURED_TABLES),
+        *((Role.CDC, f"SELECT * FROM {t}") for t in pizzeria.CAPTURED_TABLES),
         (Role.CDC, "SELECT pg_create_logical_replication_slot('t', 'pgoutput', true)"),
     ],
 )

@@ -10,8 +10,8 @@ from uuid import uuid4
 import httpx
 import pytest
 from confluent_kafka import KafkaError, Producer
-from lockstep import contracts
-from lockstep.contracts import KafkaUser
+from lockstep import pizzeria
+from lockstep.accounts import CONNECT_USER, KafkaUser
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
@@ -66,7 +66,7 @@ def forged(settings: Settings, login: dict) -> tuple[bytes, KafkaError | None]:
     quiet = {"log_level": 0, "message.timeout.ms": DELIVERY_MS_MAX}
     producer = Producer({**login, **quiet})
     producer.produce(
-        contracts.CHANGE_TOPIC, value, on_delivery=lambda error, _: outcome.append(error)
+        pizzeria.CHANGE_TOPIC, value, on_delivery=lambda error, _: outcome.append(error)
     )
     producer.flush(2 * DELIVERY_MS_MAX / 1000)
     return value, outcome[0]
@@ -86,14 +86,14 @@ def test_only_connect_writes_to_the_change_topic(
     assert value not in [record for _, record in written]
 
 
-@pytest.mark.parametrize("auth", [None, (contracts.CONNECT_USER, "wrong")])
+@pytest.mark.parametrize("auth", [None, (CONNECT_USER, "wrong")])
 @pytest.mark.parametrize(
     ("method", "path"),
     [
         ("GET", ""),
         ("GET", "health"),
-        ("GET", f"connectors/{contracts.CONNECTOR}/config"),
-        ("PUT", f"connectors/{contracts.CONNECTOR}/pause"),
+        ("GET", f"connectors/{pizzeria.CONNECTOR}/config"),
+        ("PUT", f"connectors/{pizzeria.CONNECTOR}/pause"),
         ("POST", "connectors"),
     ],
 )
@@ -110,7 +110,7 @@ def test_what_workers_ask_of_each_other_needs_a_signature(
     change_capture: Settings, method: str, path: str
 ) -> None:
     """These two the extension lets through: Connect itself looks for a key of its group's."""
-    url = f"{change_capture.connect_url}/connectors/{contracts.CONNECTOR}/{path}"
+    url = f"{change_capture.connect_url}/connectors/{pizzeria.CONNECTOR}/{path}"
     answer = httpx.request(method, url, json=[], timeout=REST_SECONDS_MAX)
     assert answer.is_client_error
     assert "signature" in answer.text

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sources.capture import CaptureFacts
 from lockstep.streams import capture_watch, identity

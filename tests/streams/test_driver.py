@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import PoisonedRecordError
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.streams import driver
 from lockstep.streams.driver import Driver

@@ -12,14 +12,9 @@ import pyarrow as pa
 import pytest
 from lockstep import faults
 from lockstep.cdc import transactions
-from lockstep.contracts import (
-    DIMENSION_CHANGES,
-    HISTORY,
-    QUARANTINED_RECORDS,
-    StreamMode,
-    change_log_table,
-)
 from lockstep.faults import Point
+from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import DIMENSION_CHANGES, QUARANTINED_RECORDS, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks import append_log
 from lockstep.sources import change_topic

@@ -7,7 +7,7 @@ import pytest
 from lockstep.cdc.order_records import NameRow, OrderRow, PublishedOrder
 from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, OffsetRange, Transaction
-from lockstep.contracts import CLIENTS, ORDERS, OUTBOX
+from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX
 from lockstep.streams.fold import OrderChange, fold_orders
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

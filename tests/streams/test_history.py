@@ -7,7 +7,7 @@ import pytest
 from lockstep.cdc.order_records import NameRow
 from lockstep.cdc.records import Change, End, RecordDecoder
 from lockstep.cdc.transactions import OffsetRange, Transaction
-from lockstep.contracts import CLIENTS
+from lockstep.pizzeria import CLIENTS
 from lockstep.settings import Settings
 from lockstep.streams import temporal
 from lockstep.streams.dimensions import history_log, stored_history

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import (
     LockstepError,
     OtherDatabaseError,
@@ -18,6 +17,7 @@ from lockstep.errors import (
     TopicRecreatedError,
     TopicUnknownError,
 )
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of
 from lockstep.sources.delta import open_table

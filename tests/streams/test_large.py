@@ -19,19 +19,18 @@ from lockstep.cdc.order_records import (
     Row,
 )
 from lockstep.cdc.records import Change, Record, SnapshotNotice
-from lockstep.contracts import (
+from lockstep.errors import StreamError
+from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import (
     CLIENTS,
     DIMENSION_CHANGES,
-    HISTORY,
     ORDERS,
     OUTBOX,
     PIZZAS,
     TABLE_ASSIGNMENT,
     TABLES,
-    StreamMode,
     change_log_table,
 )
-from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import dimensions, large, modes, temporal

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from lockstep.contracts import KafkaUser
+from lockstep.accounts import KafkaUser
 from lockstep.errors import StreamError, TopicRecreatedError, TopicUnknownError
 from lockstep.kafka_login import client
 from lockstep.settings import Settings

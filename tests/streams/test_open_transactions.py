@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from lockstep.cdc.records import Begin, Change, End, Record
 from lockstep.cdc.transactions import TransactionTracker
-from lockstep.contracts import ORDERS
+from lockstep.pizzeria import ORDERS
 from lockstep.streams import open_transactions
 from lockstep.streams.open_transactions import PASSING, OpenTransactions, packed, unpacked
 from pyspark.sql import Row

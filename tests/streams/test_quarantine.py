@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.contracts import QUARANTINED_COLUMNS, QUARANTINED_RECORDS, StreamMode
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import QUARANTINED_COLUMNS, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.sources import given_up

@@ -11,9 +11,10 @@ from deltalake import DeltaTable
 from lockstep.cdc import transactions
 from lockstep.cdc.order_records import PricedPizza, PublishedOrder
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.contracts import OUTBOX, QUARANTINED_RECORDS, StreamMode
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.faults import Point
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import OUTBOX, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import published

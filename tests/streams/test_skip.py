@@ -7,14 +7,9 @@ from datetime import UTC
 import pytest
 from deltalake import DeltaTable
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.contracts import (
-    CLIENTS,
-    ORDERS,
-    OUTBOX,
-    QUARANTINED_RECORDS,
-    StreamMode,
-)
 from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sources import given_up as room
 from lockstep.sources.delta import open_table

@@ -7,10 +7,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from lockstep.accounts import KafkaUser
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.contracts import OUTBOX, KafkaUser, StreamMode
 from lockstep.errors import PoisonedRecordError
 from lockstep.kafka_login import client
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import OUTBOX
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.given_up import given_up_ranges

@@ -7,7 +7,8 @@ import pytest
 from lockstep.cdc.order_records import NameRow
 from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import OffsetRange, Transaction
-from lockstep.contracts import CLIENTS, HISTORY, TABLES
+from lockstep.model.modes import HISTORY
+from lockstep.pizzeria import CLIENTS, TABLES
 from lockstep.settings import Settings
 from lockstep.streams import dimensions
 from lockstep.streams.dimensions import DimensionCache, Version

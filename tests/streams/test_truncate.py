@@ -8,7 +8,8 @@ from lockstep.cdc import transactions
 from lockstep.cdc.order_records import PricedPizza, PublishedOrder
 from lockstep.cdc.records import MESSAGES
 from lockstep.cdc.transactions import TRUNCATE
-from lockstep.contracts import ORDERS, OUTBOX, StreamMode, change_log_table
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import ORDERS, OUTBOX, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 

@@ -7,7 +7,8 @@ import pytest
 from lockstep.cdc.order_records import Row
 from lockstep.cdc.records import Change, End, Record, RecordDecoder, SnapshotNotice
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.contracts import StreamMode, change_log_table
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import large, modes

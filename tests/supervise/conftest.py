@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.folder import mode_folder

@@ -20,9 +20,10 @@ from tests.wheel.environments import build_wheel, make_environment
 UNITS = Path(__file__).with_name("units.py")
 PACKAGES = {
     (): (
-        *("cdc", "cli", "contracts", "errors", "faults", "file_lock", "jars", "kafka_login"),
-        *("ledger", "maintain", "observe", "parity", "parity_pages", "pipeline", "project"),
-        *("publish", "repair", "settings", "sinks", "sources", "stack", "supervise"),
+        *("accounts", "airflow_names", "cdc", "cli", "errors", "faults", "file_lock", "jars"),
+        *("kafka_login", "ledger", "maintain", "model", "observe", "parity", "parity_pages"),
+        *("pipeline", "pizzeria", "project", "publish", "repair", "settings", "sinks", "sources"),
+        *("stack", "supervise"),
     ),
     ("spark",): ("batch", "enrich", "quality", "spark", "streams"),
     ("airflow", "spark"): ("airflow_ops", "airflow_ui"),

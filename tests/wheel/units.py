@@ -43,14 +43,32 @@ def cdc() -> None:
     assert DatabaseSnapshot.parse("10:20:12,15").in_progress == {12, 15}
 
 
+def accounts() -> None:
+    from lockstep.accounts import Role
+
+    assert Role.CDC == "cdc"
+
+
+def airflow_names() -> None:
+    from lockstep.airflow_names import PARITY_URL
+
+    assert PARITY_URL.startswith("/")
+
+
+def pizzeria() -> None:
+    from lockstep.pizzeria import CHANGE_TOPIC, sql_name
+
+    assert sql_name(CHANGE_TOPIC) == CHANGE_TOPIC
+
+
 def cli() -> None:
     from lockstep.cli import app
 
     assert app.registered_groups
 
 
-def contracts() -> None:
-    from lockstep.contracts import Window
+def model() -> None:
+    from lockstep.model.window import Window
 
     assert Window(ELEVEN, ELEVEN + timedelta(hours=1)).start == ELEVEN
 

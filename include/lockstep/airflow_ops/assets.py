@@ -2,11 +2,11 @@
 
 from airflow.sdk import Asset
 
-from lockstep import contracts
+from lockstep import pizzeria
 
 HOURLY_ORDERS = Asset(
     name="pizzeria_orders_enriched_batch",
-    uri=contracts.HOURLY_ASSET_URI,
+    uri=pizzeria.HOURLY_ASSET_URI,
     group="pizzeria",
 )
 """The hourly table. An event means: the window in its extra is written and its checks passed."""

@@ -4,11 +4,11 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops import windows
 from lockstep.airflow_ops.spark_jobs import job_arguments
-from lockstep.contracts import Window
 from lockstep.errors import WindowError
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 
 
@@ -18,7 +18,7 @@ def submit_arguments(settings: Settings) -> dict[str, Any]:
     They need the DAG's macros `window_of` and `spark_jars`, and its parameter `read`.
     """
     return {
-        **job_arguments(settings, "enrich_orders_batch", contracts.HOURLY_DAG_ID),
+        **job_arguments(settings, "enrich_orders_batch", pizzeria.HOURLY_DAG_ID),
         "application_args": [
             "--start",
             "{{ window_of(dag_run).start.isoformat() }}",

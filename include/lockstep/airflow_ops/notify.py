@@ -13,7 +13,7 @@ import httpx
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from lockstep.contracts import NOTIFY_CONNECTION
+from lockstep.airflow_names import NOTIFY_CONNECTION
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

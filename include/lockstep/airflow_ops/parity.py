@@ -19,11 +19,13 @@ from airflow.sdk.exceptions import (
 )
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.airflow_ops.quality_gate import DataDocsLink, data_docs_url, log_report
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator, job_arguments
-from lockstep.contracts import CheckStatus, DifferenceClass, StreamMode, Verdict, Window
 from lockstep.errors import LockstepError
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
@@ -135,7 +137,7 @@ class CompareWindowOperator(SparkJobOperator):
             self.log.info(
                 "%s orders changed after the cut, and no later hour brings them: the DAG %s merges "
                 "them when you approve, %s with window_start %s and window_end %s",
-                *(f"{changed:,}", contracts.REPAIR_DAG_ID, repair_dag_url()),
+                *(f"{changed:,}", pizzeria.REPAIR_DAG_ID, repair_dag_url()),
                 *(self.window_start, self.window_end),
             )
         return new[-1]
@@ -181,12 +183,12 @@ def _raise_verdict(line: "Comparison") -> NoReturn:
 def repair_dag_url() -> str:
     """Where a repair is triggered; with the web server's own address the log's page links it."""
     address = conf.get("api", "base_url", fallback=None) or ""
-    return f"{address.rstrip('/')}/dags/{contracts.REPAIR_DAG_ID}"
+    return f"{address.rstrip('/')}/dags/{pizzeria.REPAIR_DAG_ID}"
 
 
 def comparison_arguments(settings: Settings) -> dict[str, Any]:
     """Keyword arguments of the operator beyond window and mode; needs the macro `spark_jars`."""
-    return job_arguments(settings, "check_parity", contracts.PARITY_DAG_ID)
+    return job_arguments(settings, "check_parity", pizzeria.PARITY_DAG_ID)
 
 
 def comparisons(events: Sequence[Mapping[str, Any]], start: str, end: str) -> list[dict[str, str]]:

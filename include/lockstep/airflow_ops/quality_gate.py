@@ -9,10 +9,12 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
+from lockstep.airflow_names import DATA_DOCS_URL
 from lockstep.airflow_ops import enrich
 from lockstep.airflow_ops.assets import HOURLY_ORDERS
-from lockstep.contracts import DATA_DOCS_URL, CheckStatus, Window
 from lockstep.errors import WindowError, WindowNotWrittenError
+from lockstep.model.verdict import CheckStatus
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from lockstep.contracts import Window
 from lockstep.errors import (
     LockstepError,
     RepairRefusedError,
     WindowError,
     WindowNotWrittenError,
 )
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 
 ANSWERED_WITHIN = timedelta(days=1)

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from lockstep import contracts
+from lockstep.airflow_names import SPARK_CONNECTION
 from lockstep.settings import Settings
 from lockstep.spark import spark_conf
 
@@ -44,7 +44,7 @@ class SparkJobOperator(SparkSubmitOperator):
 def job_arguments(settings: Settings, job: str, name: str) -> dict[str, Any]:
     """What the operator that submits jobs/<job>.py needs, besides the macro `spark_jars`."""
     return {
-        "conn_id": contracts.SPARK_CONNECTION,
+        "conn_id": SPARK_CONNECTION,
         "application": str(settings.project / "jobs" / f"{job}.py"),
         "name": name,
         "conf": spark_conf(settings),

@@ -183,10 +183,10 @@ class StreamHealthTrigger(BaseTrigger):
     def _connector_failure(self, settings: Settings) -> str | None:
         """Why the connector failed; a Connect that is away is told once, and no failure of ours."""
         from lockstep.stack import connector
-        from lockstep.stack.connectors import pizzeria
+        from lockstep.stack.connectors import pizzeria_connector
 
         try:
-            why = connector.failure(settings, pizzeria(settings))
+            why = connector.failure(settings, pizzeria_connector(settings))
         except LockstepError as error:
             if self._connect_answers:
                 self.log.warning("%s", error)

@@ -10,7 +10,7 @@ from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, T
 from pendulum import DateTime, instance
 
 from lockstep.airflow_ops import windows
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 
 
 class HourlyWindowTimetable(Timetable):

@@ -7,8 +7,8 @@ that were taken just before the hour commit before the hour is read.
 from datetime import UTC, datetime
 from typing import Protocol
 
-from lockstep.contracts import HOUR, WINDOW_DUE_AFTER, Window, last_due_window
 from lockstep.errors import WindowError
+from lockstep.model.window import HOUR, WINDOW_DUE_AFTER, Window, last_due_window
 
 
 class RunTimes(Protocol):

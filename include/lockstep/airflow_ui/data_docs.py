@@ -12,8 +12,9 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
-from lockstep.contracts import DATA_DOCS_URL, HOURLY_DAG_ID
+from lockstep.airflow_names import DATA_DOCS_URL
 from lockstep.ledger.entries import Comparison
+from lockstep.pizzeria import HOURLY_DAG_ID
 from lockstep.quality.data_docs import SITE, newest_record
 from lockstep.quality.judgement import quality_folder
 from lockstep.settings import Settings

@@ -11,18 +11,14 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
 
+from lockstep.airflow_names import DATA_DOCS_URL, PARITY_URL
 from lockstep.airflow_ui.data_docs import HEADERS, docs_of
-from lockstep.contracts import (
-    DATA_DOCS_URL,
-    PARITY_DAG_ID,
-    PARITY_URL,
-    REPAIR_DAG_ID,
-    StreamMode,
-    Window,
-)
 from lockstep.errors import LockstepError
+from lockstep.model.modes import StreamMode
+from lockstep.model.window import Window
 from lockstep.parity_pages import view
 from lockstep.parity_pages.render import render
+from lockstep.pizzeria import PARITY_DAG_ID, REPAIR_DAG_ID
 from lockstep.settings import Settings
 
 REFRESH_SECONDS = 30

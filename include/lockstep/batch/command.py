@@ -5,7 +5,9 @@ from rich.console import Console
 from lockstep.batch.preflight import check_ready
 from lockstep.batch.run import run_window
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Window
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 

@@ -1,8 +1,8 @@
 """What of a pipeline's run can be known to be wrong before Spark is started is said at once."""
 
 from lockstep import jars
-from lockstep.contracts import Window
 from lockstep.errors import WindowError
+from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.project import Pipeline
 from lockstep.settings import Settings

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.batch.errors import ResultRefusedError
 from lockstep.cdc.cuts import Cut
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import Rewritten

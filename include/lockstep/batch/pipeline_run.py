@@ -17,8 +17,9 @@ from lockstep.batch.pipeline_rows import hourly_columns, in_window, require_soun
 from lockstep.batch.spark_errors import spark_failures
 from lockstep.cdc.cuts import exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import ReadMode, Window
 from lockstep.enrich.plans import bind, result_schema, run
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
 from lockstep.pipeline.names import cut_prefix
 from lockstep.pipeline.plan import Plan, plan_of
 from lockstep.pipeline.project import Pipeline

@@ -1,8 +1,10 @@
 """What can be known to be wrong before Spark is started is said at once, not ten seconds later."""
 
 from lockstep import jars
-from lockstep.contracts import DATABASE, ENRICHMENT_TABLES, VIEW, ReadMode, Role
+from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
+from lockstep.model.modes import ReadMode
+from lockstep.pizzeria import DATABASE, ENRICHMENT_TABLES, VIEW
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import require_writable
 from lockstep.sources.postgres import connect

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot
-from lockstep.contracts import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 from lockstep.enrich.orders import PIZZAS_TYPE, enrich_orders, valid_always
+from lockstep.pizzeria import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

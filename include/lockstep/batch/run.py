@@ -10,11 +10,14 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lockstep.accounts import Role
 from lockstep.batch.rows import from_tables, from_view, with_cut
 from lockstep.batch.spark_errors import spark_failures
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, ReadMode, Role, Window
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sinks.delta_window import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer

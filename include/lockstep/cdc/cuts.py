@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import CUT_MESSAGE_PREFIX
+from lockstep.model.log import CUT_MESSAGE_PREFIX
 
 if TYPE_CHECKING:
     import psycopg

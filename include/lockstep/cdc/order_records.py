@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from lockstep.cdc.records import ReadRow, RecordDecoder
-from lockstep.contracts import (
+from lockstep.pizzeria import (
     CHANGE_TOPIC,
     CLIENTS,
     ORDERS,

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from lockstep.cdc.cuts import Cut
-from lockstep.contracts import ReadMode, Window
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 from lockstep.cdc.cuts import XID_SPAN
 from lockstep.cdc.records import Begin, Change, End, Record, Skipped, SnapshotNotice, Tombstone
-from lockstep.contracts import SNAPSHOT_COMMIT_LSN
 from lockstep.errors import SnapshotRepeatedError
+from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 
 XIDS_AHEAD_MAX = 2**30
 """How far a record's transaction id may lie ahead of those before it; the rest lies behind."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lockstep.contracts import ReadMode
+from lockstep.model.modes import ReadMode
 
 app = typer.Typer(no_args_is_help=True)
 

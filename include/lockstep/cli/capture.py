@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lockstep.contracts import CHANGE_TOPIC, HISTORY, REPLICATION_SLOT, StreamMode
+from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import CHANGE_TOPIC, REPLICATION_SLOT
 from lockstep.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
@@ -34,7 +35,7 @@ def reset(
     Refused while a stream runs. If it is broken off, do it again.
     """
     from lockstep.stack.capture_reset import reset_capture
-    from lockstep.stack.connectors import pizzeria
+    from lockstep.stack.connectors import pizzeria_connector
     from lockstep.stack.secrets import with_secrets
     from lockstep.supervise import lease
 
@@ -47,5 +48,5 @@ def reset(
         for mode in (*StreamMode, HISTORY):
             held.enter_context(lease.acquire(settings, mode))
         with console.status("beginning change capture anew …"):
-            reset_capture(settings, pizzeria(settings))
+            reset_capture(settings, pizzeria_connector(settings))
     console.print("capture has begun anew; now `lockstep stream rebuild` each mode that you use")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lockstep.cli.batch import End, Start
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -76,8 +76,8 @@ def report(
     """
     from rich.console import Console
 
-    from lockstep.contracts import Window
     from lockstep.errors import ConfigurationError
+    from lockstep.model.window import Window
     from lockstep.parity_pages.report import report as report_of
     from lockstep.settings import Settings
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lockstep.contracts import BATCH, FEEDS, PUBLISHER, StreamMode
+from lockstep.model.modes import BATCH, FEEDS, PUBLISHER, StreamMode
 from lockstep.settings import Settings
 
 WRITER_SECONDS_MAX = 60.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.errors import LakehouseError, QueryError
 from lockstep.settings import Settings
 
@@ -45,7 +45,7 @@ def sql(
         typer.Argument(
             metavar="QUERY",
             help="One SELECT; a table goes by the last part of its path: "
-            f"{PurePosixPath(contracts.ORDERS_ENRICHED_BATCH).name}.",
+            f"{PurePosixPath(pizzeria.ORDERS_ENRICHED_BATCH).name}.",
         ),
     ],
     answer_format: Annotated[

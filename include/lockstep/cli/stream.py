@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lockstep.cli.stream_skip import skip
-from lockstep.contracts import HISTORY, StreamMode
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from lockstep.contracts import DIMENSION_TABLES, QUARANTINED_RECORDS, StreamMode, sql_name
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import DIMENSION_TABLES, QUARANTINED_RECORDS, sql_name
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import ENRICHMENT_TABLES, PIPELINE
+from lockstep.pizzeria import ENRICHMENT_TABLES, PIPELINE
 from lockstep.project import MARKER, read_project_file
 
 if TYPE_CHECKING:

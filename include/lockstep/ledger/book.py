@@ -9,14 +9,6 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random
 
-from lockstep.contracts import (
-    PARITY_DIFFERENCES,
-    PARITY_LEDGER,
-    DifferenceClass,
-    StreamMode,
-    Verdict,
-    Window,
-)
 from lockstep.errors import LakehouseError, WriterBusyError
 from lockstep.ledger.entries import (
     DIFFERENCES_COLUMNS,
@@ -25,6 +17,10 @@ from lockstep.ledger.entries import (
     Difference,
     Judged,
 )
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
+from lockstep.pizzeria import PARITY_DIFFERENCES, PARITY_LEDGER
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer

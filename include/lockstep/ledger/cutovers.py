@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from lockstep.contracts import CUTOVERS
 from lockstep.ledger.book import append_rows, rows_of
+from lockstep.pizzeria import CUTOVERS
 from lockstep.settings import Settings
 
 CUTOVERS_COLUMNS = {

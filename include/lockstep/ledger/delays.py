@@ -6,7 +6,9 @@ from datetime import datetime
 
 from deltalake import DeltaTable
 
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, StreamMode, Window, change_log_table
+from lockstep.model.modes import StreamMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import written_by

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
 
 LEDGER_COLUMNS = {
     "check_id": "string",

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from rich.table import Table
 
-from lockstep.contracts import StreamMode
 from lockstep.ledger.entries import Judged, newest_of_each_window, verified
 from lockstep.ledger.words import SIGNS, coloured
+from lockstep.model.modes import StreamMode
 
 NEWEST = 24
 

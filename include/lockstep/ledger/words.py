@@ -2,8 +2,8 @@
 
 import json
 
-from lockstep.contracts import DifferenceClass, Verdict
 from lockstep.ledger.entries import Difference
+from lockstep.model.verdict import DifferenceClass, Verdict
 
 SIGNS = {
     Verdict.PASS: "✓",

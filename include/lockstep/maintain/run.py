@@ -6,13 +6,13 @@ It may be ended anywhere and run again: each part is whole or not done, and none
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from lockstep.contracts import CHANGE_TOPIC
 from lockstep.errors import LockstepError
 from lockstep.maintain.airflow_files import clean_metadata, remove_task_logs
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.service_logs import cut_service_logs
 from lockstep.maintain.sizes import size_of
 from lockstep.maintain.tables import maintain_tables
+from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.stack.kafka import topic_folder
 

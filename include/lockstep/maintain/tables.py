@@ -13,18 +13,17 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from rich.filesize import decimal
 
-from lockstep.contracts import (
-    DIMENSION_CHANGES,
-    HISTORY,
-    LAKEHOUSE_TABLES,
-    ORDERS_ENRICHED_BATCH,
-    StreamMode,
-    change_log_table,
-    sql_name,
-)
 from lockstep.errors import LakehouseError, LockstepError, StreamBusyError, WriterBusyError
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.sizes import in_words, size_of
+from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import (
+    DIMENSION_CHANGES,
+    LAKEHOUSE_TABLES,
+    ORDERS_ENRICHED_BATCH,
+    change_log_table,
+    sql_name,
+)
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import tidy, told
 from lockstep.sinks.dead_files import dead_files, remove_dead_files

@@ -15,8 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from lockstep.contracts import HISTORY, PUBLISHER, StreamMode
 from lockstep.errors import LockstepError, ServiceError, exit_on_error
+from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState
 from lockstep.supervise.health import Health

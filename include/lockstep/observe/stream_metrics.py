@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from lockstep.contracts import STREAM_METRICS
 from lockstep.errors import LockstepError
 from lockstep.observe.latency import HOPS
+from lockstep.pizzeria import STREAM_METRICS
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.supervise.desired import read_desired

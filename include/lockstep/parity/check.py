@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import StreamMode, Verdict, Window
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import Window
 from lockstep.parity import comparison, evidence
 from lockstep.parity.given_up import described, touching
 from lockstep.parity.policy import POLICY_FILE, read_policy

@@ -8,8 +8,10 @@ from functools import cache
 from rich.console import Console
 
 from lockstep import jars
-from lockstep.contracts import StreamMode, Verdict, Window
 from lockstep.errors import LakehouseError
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import Window
 from lockstep.parity.check import Check, check_window
 from lockstep.parity.readiness import modes_with_tables, readiness
 from lockstep.parity.report import print_checks

@@ -13,20 +13,20 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.contracts import (
+from lockstep.model.log import SNAPSHOT_COMMIT_LSN
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass
+from lockstep.model.window import Window
+from lockstep.parity.policy import POLICY_FILE
+from lockstep.parity.readiness import Readiness
+from lockstep.pizzeria import (
     DIMENSION_CHANGES,
     LOOK_UP_COLUMNS,
     ORDERS_ENRICHED_BATCH,
     PIPELINE,
-    SNAPSHOT_COMMIT_LSN,
-    DifferenceClass,
-    StreamMode,
-    Window,
     change_log_table,
     sql_name,
 )
-from lockstep.parity.policy import POLICY_FILE
-from lockstep.parity.readiness import Readiness
 from lockstep.project import MARKER, project_dir, read_project_file
 from lockstep.settings import Settings
 from lockstep.sinks.delta_window import inside, of_time

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from string import Template
 
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.contracts import DifferenceClass, Window
+from lockstep.model.verdict import DifferenceClass
+from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.sinks.delta_window import of_time

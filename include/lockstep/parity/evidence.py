@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from lockstep.contracts import DifferenceClass
 from lockstep.ledger.entries import Difference
+from lockstep.model.verdict import DifferenceClass
 from lockstep.parity.lost_orders import where_lost
 from lockstep.settings import Settings
 

@@ -4,14 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from lockstep.cdc.records import MESSAGES
-from lockstep.contracts import (
-    DIMENSION_TABLES,
-    HOUR,
-    ORDERS,
-    OUTBOX,
-    StreamMode,
-    Window,
-)
+from lockstep.model.modes import StreamMode
+from lockstep.model.window import HOUR, Window
+from lockstep.pizzeria import DIMENSION_TABLES, ORDERS, OUTBOX
 from lockstep.sources.given_up import GivenUpRecords
 
 ORDERS_READ_FROM = {

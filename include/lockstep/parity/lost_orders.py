@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from lockstep.cdc.cuts import XID_SPAN
 from lockstep.cdc.order_records import decode, without_row
 from lockstep.cdc.records import Change, Record, Skipped
-from lockstep.contracts import ORDERS
 from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 

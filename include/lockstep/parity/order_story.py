@@ -7,13 +7,10 @@ from itertools import groupby
 
 from deltalake import DeltaTable
 
-from lockstep.contracts import (
-    ORDERS_ENRICHED_BATCH,
-    SNAPSHOT_COMMIT_LSN,
-    StreamMode,
-    change_log_table,
-)
 from lockstep.errors import LakehouseError
+from lockstep.model.log import SNAPSHOT_COMMIT_LSN
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 

@@ -5,7 +5,7 @@ from functools import cache
 from rich.console import Console
 
 from lockstep import jars
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.parity.command import EXIT_CODES
 from lockstep.parity.pipeline_comparison import compare
 from lockstep.parity.pipeline_readiness import pipeline_readiness

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.contracts import DifferenceClass, Verdict, Window
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.parity.at_cut import CUT, Results, results_at
 from lockstep.parity.cause import Between, Change
 from lockstep.parity.differences import (

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from deltalake import DeltaTable
 
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import Verdict, Window
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import Window
 from lockstep.parity.versions import HistoryReader
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import Mode

@@ -7,8 +7,9 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from lockstep.contracts import DifferenceClass, Window
 from lockstep.ledger.words import coloured
+from lockstep.model.verdict import DifferenceClass
+from lockstep.model.window import Window
 from lockstep.parity.cause import Change
 from lockstep.parity.pipeline_comparison import Comparison, Difference, StreamChange
 from lockstep.parity.versions import Version

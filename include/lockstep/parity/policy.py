@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from lockstep.contracts import PIPELINE, DifferenceClass, StreamMode, Verdict
 from lockstep.errors import ConfigurationError
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.pizzeria import PIPELINE
 
 POLICY_FILE = Path("include", "parity", f"{PIPELINE}.toml")
 """Below the project's folder."""

@@ -8,14 +8,10 @@ from deltalake import DeltaTable
 
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.contracts import (
-    DIMENSION_CHANGES,
-    ORDERS_ENRICHED_BATCH,
-    StreamMode,
-    Verdict,
-    Window,
-    change_log_table,
-)
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import Window
+from lockstep.pizzeria import DIMENSION_CHANGES, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sinks.delta_window import of_time

@@ -6,9 +6,10 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from lockstep.contracts import DifferenceClass, StreamMode
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.ledger.words import both_sides, coloured, explanation, plain
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass
 from lockstep.parity.check import Check
 from lockstep.parity.order_story import Moment, Saying
 

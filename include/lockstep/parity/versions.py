@@ -16,8 +16,8 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.contracts import SNAPSHOT_COMMIT_LSN
 from lockstep.errors import LakehouseError
+from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan, PlannedTable
 from lockstep.pipeline.query.reach import Reach

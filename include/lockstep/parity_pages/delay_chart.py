@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from markupsafe import Markup
 
-from lockstep.contracts import Window
 from lockstep.ledger.delays import Delay, Delays
+from lockstep.model.window import Window
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 900, 300, 64, 28, 8
 TICKS = {0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h"}

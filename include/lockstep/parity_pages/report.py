@@ -4,11 +4,13 @@ from datetime import timedelta
 
 from markupsafe import Markup
 
-from lockstep.contracts import PARITY_DAG_ID, StreamMode, Window
 from lockstep.errors import LakehouseError
 from lockstep.ledger import book
+from lockstep.model.modes import StreamMode
+from lockstep.model.window import Window
 from lockstep.parity_pages import view
 from lockstep.parity_pages.render import LAYOUT_OF_A_PART, render
+from lockstep.pizzeria import PARITY_DAG_ID
 from lockstep.settings import Settings
 
 HOURS = 24

@@ -5,12 +5,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
 from lockstep.errors import LakehouseError, LockstepError
 from lockstep.ledger import book
 from lockstep.ledger.delays import delays_of
 from lockstep.ledger.entries import Comparison, Judged, Verified, verified
 from lockstep.ledger.words import SIGNS, both_sides, explanation
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.parity_pages.delay_chart import delay_chart
 from lockstep.settings import Settings
 from lockstep.supervise.health import Health

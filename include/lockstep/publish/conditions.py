@@ -5,10 +5,13 @@ from datetime import datetime, timedelta
 
 from deltalake import DeltaTable
 
-from lockstep.contracts import HOUR, StreamMode, Verdict, change_log_table, last_due_window
 from lockstep.errors import CutoverRefusedError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, verified
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import HOUR, last_due_window
+from lockstep.pizzeria import change_log_table
 from lockstep.publish.table import Fed
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of, reached_of

@@ -45,7 +45,7 @@ def _has_newest_change(published: DeltaTable, log: DeltaTable, feed: str) -> boo
     newest = f"""
         SELECT order_id, position FROM published WHERE fed_by = '{feed}' AND position > 0
         ORDER BY position DESC LIMIT 1
-    """  # noqa: S608 - a name of contracts.py
+    """  # noqa: S608 - a name of pizzeria.py
     found = run_query(newest, {"published": published}).read_all().to_pylist()
     if not found:
         return False

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lockstep.contracts import BATCH, HOUR, Window
+from lockstep.model.modes import BATCH
+from lockstep.model.window import HOUR, Window
 from lockstep.publish import table as published_table
 from lockstep.publish.table import SCHEMA, Mark
 from lockstep.sinks.delta_window import inside

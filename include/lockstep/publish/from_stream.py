@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from lockstep.contracts import ORDERS_ENRICHED_BATCH_PARTITIONS, PIPELINE
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH_PARTITIONS, PIPELINE
 from lockstep.project import MARKER, read_project_file
 from lockstep.publish import table as published_table
 from lockstep.publish.table import CHANGES_SCHEMA, Mark

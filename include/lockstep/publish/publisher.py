@@ -12,8 +12,9 @@ import threading
 import time
 from datetime import UTC, datetime
 
-from lockstep.contracts import BATCH, ORDERS_ENRICHED, PUBLISHER
 from lockstep.errors import LockstepError, WriterBusyError
+from lockstep.model.modes import BATCH, PUBLISHER
+from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish.step import Step, step
 from lockstep.publish.switch import settle
 from lockstep.publish.table import exists, fed_of, open_or_create

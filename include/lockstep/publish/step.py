@@ -8,13 +8,8 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
-from lockstep.contracts import (
-    BATCH,
-    ORDERS_ENRICHED,
-    ORDERS_ENRICHED_BATCH,
-    StreamMode,
-    change_log_table,
-)
+from lockstep.model.modes import BATCH, StreamMode
+from lockstep.pizzeria import ORDERS_ENRICHED, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.publish.continuity import needs_capture_id, require_continued
 from lockstep.publish.from_hourly import publish_windows
 from lockstep.publish.from_stream import publish_changes

@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 
 from deltalake import DeltaTable
 
-from lockstep.contracts import BATCH, ORDERS_ENRICHED, StreamMode
 from lockstep.errors import CutoverRefusedError
 from lockstep.ledger import cutovers
 from lockstep.ledger.cutovers import Cutover
 from lockstep.ledger.entries import Verified
+from lockstep.model.modes import BATCH, StreamMode
+from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import conditions
 from lockstep.publish.from_hourly import publish_windows
 from lockstep.publish.from_stream import publish_all

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from lockstep.contracts import (
-    BATCH,
-    FEEDS,
+from lockstep.model.modes import BATCH, FEEDS
+from lockstep.pizzeria import (
     ORDERS_ENRICHED,
     ORDERS_ENRICHED_BATCH_PARTITIONS,
     ORDERS_ENRICHED_COLUMNS,

@@ -1,7 +1,7 @@
 """A switch in words, for people who approve it and who look back at it. Pure."""
 
-from lockstep.contracts import BATCH
 from lockstep.ledger.cutovers import Cutover
+from lockstep.model.modes import BATCH
 from lockstep.publish.switch import Plan
 
 

@@ -2,8 +2,8 @@
 
 import time
 
-from lockstep import contracts
-from lockstep.contracts import Window
+from lockstep import pizzeria
+from lockstep.model.window import Window
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
@@ -13,7 +13,7 @@ from lockstep.settings import Settings
 from lockstep.sources import delta
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
 
-_TABLE = contracts.sql_name(contracts.ORDERS_ENRICHED_BATCH)
+_TABLE = pizzeria.sql_name(pizzeria.ORDERS_ENRICHED_BATCH)
 COLUMN_SUITE = Suite(f"{_TABLE}_columns", COLUMN_CHECKS, "columns")
 ROW_SUITE = Suite(_TABLE, ROW_CHECKS, "orders")
 
@@ -28,13 +28,13 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
     """
     started = time.monotonic()
     # Step 1: one version of the table, so that rows and metadata belong together.
-    table = delta.open_table(settings.table_uri(contracts.ORDERS_ENRICHED_BATCH))
+    table = delta.open_table(settings.table_uri(pizzeria.ORDERS_ENRICHED_BATCH))
     written = written_by(table, window)
     # Step 2: the rows, unless they are of another shape and cannot be read as declared.
     columns = frames.columns_frame(
         table,
-        contracts.ORDERS_ENRICHED_BATCH_COLUMNS,
-        contracts.ORDERS_ENRICHED_BATCH_PARTITIONS,
+        pizzeria.ORDERS_ENRICHED_BATCH_COLUMNS,
+        pizzeria.ORDERS_ENRICHED_BATCH_PARTITIONS,
     )
     parts = [Part(COLUMN_SUITE, columns)]
     if frames.is_as_declared(columns):

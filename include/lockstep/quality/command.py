@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from lockstep.contracts import CheckStatus, StreamMode, Window
 from lockstep.errors import LakehouseError
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import CheckStatus
+from lockstep.model.window import Window
 from lockstep.quality.check import check_window
 from lockstep.quality.report import QualityReport
 from lockstep.quality.stream_check import check_stream, modes_compared, newest_comparison

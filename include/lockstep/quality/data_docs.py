@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.quality.report import HOURLY, QualityReport
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from string import Template
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lockstep import contracts
-from lockstep.contracts import Window
+from lockstep import pizzeria
 from lockstep.errors import LakehouseError
+from lockstep.model.log import SNAPSHOT_COMMIT_LSN
+from lockstep.model.window import Window
 from lockstep.project import MARKER, read_project_file
 from lockstep.sources import delta
 
-_SQL = MARKER / contracts.PIPELINE
+_SQL = MARKER / pizzeria.PIPELINE
 ROWS_SQL = _SQL / "orders_enriched_quality.sql"
 CHANGES_SQL = _SQL / "change_log_quality.sql"
 
@@ -80,7 +81,7 @@ def rows_frame(table: DeltaTable, window: Window, run_ids: Sequence[str]) -> pa.
         # DataFusion has no bound values here
         "run_ids": "', '".join(id_.replace("'", "''") for id_ in run_ids),
     }
-    name = contracts.sql_name(contracts.ORDERS_ENRICHED_BATCH)
+    name = pizzeria.sql_name(pizzeria.ORDERS_ENRICHED_BATCH)
     return _answer(ROWS_SQL, {name: table}, window, values)
 
 
@@ -89,7 +90,7 @@ def changes_frame(change_log: DeltaTable, window: Window) -> pa.Table:
 
     Raises LakehouseError when the rows cannot be read.
     """
-    values = {"snapshot_lsn": str(contracts.SNAPSHOT_COMMIT_LSN)}
+    values = {"snapshot_lsn": str(SNAPSHOT_COMMIT_LSN)}
     return _answer(CHANGES_SQL, {"change_log": change_log}, window, values)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lockstep.contracts import CheckStatus
+from lockstep.model.verdict import CheckStatus
 from lockstep.quality.report import CheckResult
 from lockstep.quality.suite import Suite
 

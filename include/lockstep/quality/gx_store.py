@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from lockstep.contracts import CheckStatus, Window
 from lockstep.errors import QualityStoreError
+from lockstep.model.verdict import CheckStatus
+from lockstep.model.window import Window
 from lockstep.quality import data_docs
 from lockstep.quality.gx_results import check_results
 from lockstep.quality.report import CheckResult

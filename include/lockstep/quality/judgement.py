@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.quality import data_docs, gx_store
 from lockstep.quality.gx_store import Part
 from lockstep.quality.report import QualityReport

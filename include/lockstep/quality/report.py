@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lockstep.contracts import CheckStatus, Window
+from lockstep.model.verdict import CheckStatus
+from lockstep.model.window import Window
 
 HOURLY = "hourly"
 """The subject of a check of the hourly table; of a stream's it is the mode."""

@@ -4,11 +4,13 @@ import time
 
 import pyarrow as pa
 
-from lockstep import contracts
-from lockstep.contracts import DifferenceClass, StreamMode, Verdict, Window
+from lockstep import pizzeria
 from lockstep.errors import LakehouseError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
+from lockstep.model.window import Window
 from lockstep.parity.policy import POLICY_FILE, read_policy
 from lockstep.project import read_project_file
 from lockstep.quality import frames
@@ -37,10 +39,10 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     """
     started = time.monotonic()
     # Step 1: the version that was compared.
-    uri = settings.table_uri(contracts.change_log_table(line.mode))
+    uri = settings.table_uri(pizzeria.change_log_table(line.mode))
     change_log = delta.open_table(uri, line.stream_version)
     columns = frames.columns_frame(
-        change_log, contracts.change_log_columns(line.mode), (contracts.CHANGE_LOG_PARTITION,)
+        change_log, pizzeria.change_log_columns(line.mode), (pizzeria.CHANGE_LOG_PARTITION,)
     )
     # Step 2: the changes, unless they are of another shape and cannot be read as declared.
     parts = [Part(PARITY_SUITE, _parity_frame(line)), Part(COLUMN_SUITE, columns)]

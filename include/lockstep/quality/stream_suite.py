@@ -5,7 +5,7 @@ compared the window, WARN is reported. Names like $value_mismatch_max are facts 
 under check (stream_check.py gives them their values).
 """
 
-from lockstep.contracts import CheckStatus, DifferenceClass, Verdict
+from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
 from lockstep.quality.suite import ABSENT, BETWEEN, IN_SET, Check, fact
 
 FAIL, WARN = CheckStatus.FAIL, CheckStatus.WARN

@@ -9,7 +9,7 @@ check (check.py gives them their values).
 from dataclasses import dataclass, field
 from typing import Any
 
-from lockstep.contracts import CheckStatus
+from lockstep.model.verdict import CheckStatus
 
 FAIL, WARN = CheckStatus.FAIL, CheckStatus.WARN
 
@@ -57,7 +57,7 @@ COLUMN_CHECKS = (
         FAIL,
         "ExpectColumnPairValuesToBeEqual",
         {"column_A": "found", "column_B": "declared", "ignore_row_if": "neither"},
-        "columns and types as in contracts.py",
+        "columns and types as in pizzeria.py",
     ),
 )
 

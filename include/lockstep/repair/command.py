@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.report import print_plan
 from lockstep.repair.run import repair_window

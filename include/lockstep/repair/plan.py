@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from lockstep.accounts import Role
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, PIPELINE, Role, Window, sql_name
 from lockstep.errors import LakehouseError, RepairRefusedError
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, PIPELINE, sql_name
 from lockstep.project import MARKER, read_project_file
 from lockstep.repair.orders import VALUES, ChangedOrder, how_changed
 from lockstep.settings import Settings

@@ -8,10 +8,12 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from lockstep.accounts import Role
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RepairCommit
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, Role, Window
 from lockstep.errors import RepairRefusedError
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.repair.orders import ChangedOrder, How, values_of
 from lockstep.repair.plan import look
 from lockstep.settings import Settings

@@ -64,7 +64,7 @@ _ARROW_TYPES = {
 
 
 def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
-    """The Arrow schema of a table of contracts.py, given its columns and their Delta types."""
+    """The Arrow schema of a table, given its columns and their Delta types."""
     return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in columns.items()])
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from lockstep.contracts import Window
 from lockstep.errors import LakehouseError
+from lockstep.model.window import Window
 from lockstep.sinks.delta_window import inside
 
 # The table is Spark's: it alone writes checkpoints of its log and shortens it.

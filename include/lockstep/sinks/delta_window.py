@@ -7,7 +7,8 @@ names alone: Delta neither opens nor rewrites a file, and replacing costs what w
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import ORDERS_ENRICHED_BATCH_PARTITIONS, Window
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH_PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import Window
 from lockstep.errors import LakehouseError
+from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.sinks.delta_window import of_time
 

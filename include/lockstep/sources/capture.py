@@ -4,7 +4,8 @@ its newest transaction's id."""
 from pathlib import Path
 from typing import NamedTuple
 
-from lockstep.contracts import REPLICATION_SLOT, Role
+from lockstep.accounts import Role
+from lockstep.pizzeria import REPLICATION_SLOT
 from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, connect_to, role_connection
 

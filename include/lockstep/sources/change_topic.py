@@ -1,6 +1,6 @@
 """Reads the change topic: as a Spark stream, and a stretch of it again by offsets.
 
-A topic that is not named is the one of contracts.py. It has one partition, so an offset alone names
+A topic that is not named is the one of pizzeria.py. It has one partition, so an offset alone names
 a record. Only committed records are read: our connector delivers at least once, without
 transactions of Kafka's, but a Connect elsewhere may write in them.
 """
@@ -22,9 +22,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from lockstep.contracts import CHANGE_TOPIC, KafkaUser
+from lockstep.accounts import KafkaUser
 from lockstep.errors import StreamError
 from lockstep.kafka_login import client, java_client
+from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.pipeline.type_table import ValueType
 from lockstep.pipeline.values import ARRAY_FIRST_DAY
 from lockstep.sources.zone_clock import ZoneClock

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lockstep import contracts
+from lockstep import pizzeria
 from lockstep.errors import LakehouseError, QueryError
 
 # An object store that does not answer is reported after seconds; delta-rs would retry for minutes.
@@ -62,15 +62,15 @@ def table_uris(lakehouse_uri: str) -> dict[str, str]:
     """Find every Delta table of a lakehouse: its short SQL name, and where it is.
 
     The short name is the last element of the path; where two tables share it, both are named
-    pipeline_table instead. A local folder is walked; in an object store the contracts' tables
+    pipeline_table instead. A local folder is walked; in an object store the tables of pizzeria.py
     are taken to exist.
     """
     if "://" in lakehouse_uri:
-        paths = list(contracts.LAKEHOUSE_TABLES)
+        paths = list(pizzeria.LAKEHOUSE_TABLES)
     else:
         root = Path(lakehouse_uri)
         paths = sorted(str(folder.relative_to(root)) for folder in _delta_folders(root))
-    last_elements = [contracts.sql_name(path) for path in paths]
+    last_elements = [pizzeria.sql_name(path) for path in paths]
     return {
         (last if last_elements.count(last) == 1 else path.replace("/", "_")): (
             f"{lakehouse_uri.rstrip('/')}/{path}"

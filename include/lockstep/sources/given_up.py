@@ -11,7 +11,7 @@ from datetime import datetime
 from deltalake import DeltaTable
 
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.contracts import CHANGE_TOPIC, QUARANTINED_RECORDS
+from lockstep.pizzeria import CHANGE_TOPIC, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sources.change_topic import topic_id
 from lockstep.sources.delta import open_table, run_query

@@ -14,8 +14,9 @@ from deltalake import DeltaTable
 
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.contracts import HOUR, ORDERS_ENRICHED_BATCH_PARTITIONS, Window
 from lockstep.errors import WindowError, WindowNotWrittenError
+from lockstep.model.window import HOUR, Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH_PARTITIONS
 
 _Told = TypeVar("_Told", RunCommit, RepairCommit)
 _RECENT_COMMITS = 100

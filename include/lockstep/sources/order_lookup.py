@@ -19,8 +19,9 @@ import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockstep.contracts import CHANGE_LOG_COLUMNS, Role
+from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
+from lockstep.pizzeria import CHANGE_LOG_COLUMNS
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.kept_connection import answer

@@ -11,8 +11,9 @@ from pathlib import Path
 import psycopg
 from psycopg import errors
 
-from lockstep.contracts import DATABASE, Role
+from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
+from lockstep.pizzeria import DATABASE
 from lockstep.settings import Settings
 
 

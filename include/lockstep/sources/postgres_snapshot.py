@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from lockstep.accounts import Role
 from lockstep.cdc.cuts import ExportedSnapshot
-from lockstep.contracts import (
-    CLIENTS,
-    ORDERS,
-    PIZZAS,
-    TABLE_ASSIGNMENT,
-    TABLES,
-    Role,
-    Window,
-)
+from lockstep.model.window import Window
+from lockstep.pizzeria import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.postgres import role_connection

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from lockstep.cdc.cuts import ExportedSnapshot
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, PlannedTable
 from lockstep.pipeline.types import ddl
 from lockstep.sources.column_reads import (

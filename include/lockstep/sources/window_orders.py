@@ -13,7 +13,7 @@ from typing import NamedTuple
 from psycopg import sql
 
 from lockstep.cdc.cuts import ExportedSnapshot
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 from lockstep.sources.postgres_snapshot import VIEW_READ, rendered
 from lockstep.sources.snapshot_jdbc import FETCH_ROWS
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from lockstep.contracts import Window
+from lockstep.model.window import Window
 
 SLOTS = 1000
 """Slots a window is counted in: fine enough that a part misses its size by 0.1% of the window."""

@@ -16,7 +16,7 @@ import httpx
 import psycopg
 from psycopg import sql
 
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import ports, process

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import httpx
 
-from lockstep.contracts import Window
 from lockstep.errors import ServiceError
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 from lockstep.stack.airflow import sign_in
 

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from lockstep import contracts
-from lockstep.contracts import Role
+from lockstep.accounts import Role
+from lockstep.airflow_names import SPARK_CONNECTION
 from lockstep.settings import Settings
 from lockstep.stack.files import make_private_folder, write_private, write_private_once
 from lockstep.stack.postgres_database import AIRFLOW_DATABASE
@@ -122,7 +122,7 @@ def _spark(settings: Settings) -> dict[str, str]:
         "extra": {"spark-binary": "spark-submit", "deploy-mode": "client"},
     }
     return {
-        f"AIRFLOW_CONN_{contracts.SPARK_CONNECTION.upper()}": json.dumps(connection),
+        f"AIRFLOW_CONN_{SPARK_CONNECTION.upper()}": json.dumps(connection),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }

@@ -11,8 +11,10 @@ from datetime import datetime
 
 import psycopg
 
-from lockstep.contracts import PUBLISH_DAG_ID, Role, StreamMode, stream_dag_id
+from lockstep.accounts import Role
 from lockstep.errors import ServiceError
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import PUBLISH_DAG_ID, stream_dag_id
 from lockstep.settings import Settings
 from lockstep.stack.airflow_environment import airflow_environment, airflow_home
 from lockstep.stack.postgres_database import AIRFLOW_DATABASE

@@ -9,7 +9,7 @@ import time
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from lockstep.contracts import KafkaUser
+from lockstep.accounts import KafkaUser
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
 from lockstep.settings import Settings

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import httpx
 
-from lockstep.contracts import KafkaUser, Role
+from lockstep.accounts import KafkaUser, Role
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, login_module
 from lockstep.settings import Settings
 from lockstep.stack import connector, ports
 from lockstep.stack.connect_classes import compiled
 from lockstep.stack.connector_secrets import CDC_PASSWORD_KEY, keep_passwords, secrets_file
-from lockstep.stack.connectors import pizzeria
+from lockstep.stack.connectors import pizzeria_connector
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
 from lockstep.stack.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.stack.process import Launch
@@ -77,10 +77,10 @@ class Connect:
         return None if answer.is_success else f"HTTP {answer.status_code} {answer.text[:200]}"
 
     def trouble(self, settings: Settings) -> str | None:
-        return connector.trouble(settings, pizzeria(settings))
+        return connector.trouble(settings, pizzeria_connector(settings))
 
     def finish(self, settings: Settings) -> None:
-        connector.ensure_running(settings, pizzeria(settings))
+        connector.ensure_running(settings, pizzeria_connector(settings))
 
 
 def write_configuration(settings: Settings) -> Path:

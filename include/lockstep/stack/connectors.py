@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lockstep import contracts
-from lockstep.contracts import Role
+from lockstep import pizzeria
+from lockstep.accounts import Role
 from lockstep.errors import ConfigurationError
+from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.project import Source
@@ -41,7 +42,7 @@ from lockstep.sources.preparation import publication_statement
 from lockstep.sources.source_database import capturer_of
 from lockstep.stack.connector_secrets import CDC_PASSWORD_KEY, password_reference, source_key
 
-TEMPLATE = Path("include", "connectors", f"{contracts.CONNECTOR}.json")
+TEMPLATE = Path("include", "connectors", f"{pizzeria.CONNECTOR}.json")
 """The pizzeria's, below the project's folder."""
 SOURCE_TEMPLATE = Path(__file__).with_name("source_connector.json")
 PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
@@ -77,27 +78,27 @@ class Connector:
     configuration: Callable[[], dict[str, str]]
 
 
-def pizzeria(settings: Settings) -> Connector:
-    """The pizzeria's, as contracts.py has its names."""
-    tables = tuple(TableName("public", table) for table in contracts.CAPTURED_TABLES)
+def pizzeria_connector(settings: Settings) -> Connector:
+    """The pizzeria's, as pizzeria.py has its names."""
+    tables = tuple(TableName("public", table) for table in pizzeria.CAPTURED_TABLES)
     placeholders = {
         "postgres_host": settings.postgres_host,
         "postgres_port": str(settings.postgres_port),
         "cdc_password": password_reference(settings, CDC_PASSWORD_KEY),
         "cdc_role": str(Role.CDC),
-        "database": contracts.DATABASE,
+        "database": pizzeria.DATABASE,
         "tables": tables_pattern(tables),
-        "publication": contracts.PUBLICATION,
-        "slot": contracts.REPLICATION_SLOT,
-        "topic_prefix": contracts.TOPIC_PREFIX,
-        "change_topic": contracts.CHANGE_TOPIC,
-        "heartbeat_prefix": contracts.HEARTBEAT_MESSAGE_PREFIX,
+        "publication": pizzeria.PUBLICATION,
+        "slot": pizzeria.REPLICATION_SLOT,
+        "topic_prefix": pizzeria.TOPIC_PREFIX,
+        "change_topic": pizzeria.CHANGE_TOPIC,
+        "heartbeat_prefix": HEARTBEAT_MESSAGE_PREFIX,
     }
     return Connector(
-        name=contracts.CONNECTOR,
-        change_topic=contracts.CHANGE_TOPIC,
-        slot=contracts.REPLICATION_SLOT,
-        publication=contracts.PUBLICATION,
+        name=pizzeria.CONNECTOR,
+        change_topic=pizzeria.CHANGE_TOPIC,
+        slot=pizzeria.REPLICATION_SLOT,
+        publication=pizzeria.PUBLICATION,
         tables=tables,
         full_identity=frozenset(tables),
         remedies=Remedies(

@@ -22,9 +22,10 @@ from confluent_kafka.admin import (
 )
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
-from lockstep.contracts import CHANGE_TOPIC, KafkaUser
+from lockstep.accounts import KafkaUser
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, client, login_module
+from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.stack import ports
 from lockstep.stack.files import bounded_log, make_private_folder, write_private

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack import ports, postgres_database, postgres_files

@@ -10,7 +10,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from lockstep.contracts import DATABASE, Role
+from lockstep.accounts import Role
+from lockstep.pizzeria import DATABASE
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
 

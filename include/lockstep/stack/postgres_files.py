@@ -14,7 +14,7 @@ import secrets
 import shutil
 from pathlib import Path
 
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.stack.files import write_private, write_private_once

@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from lockstep.cdc.order_records import AssignmentRow, NameRow, PizzaRow
 from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, Transaction
-from lockstep.contracts import (
+from lockstep.pizzeria import (
     CLIENTS,
     DIMENSION_CHANGES,
     DIMENSION_CHANGES_COLUMNS,

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import LockstepError, PoisonedRecordError, StreamBusyError
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid

@@ -12,7 +12,7 @@ from typing import TypeVar
 from lockstep.cdc.order_records import OrderRow, PublishedOrder
 from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE, Transaction
-from lockstep.contracts import ORDERS
+from lockstep.pizzeria import ORDERS
 from lockstep.streams.ops import CREATED, DELETED, SNAPSHOT_ROW, result_op
 
 Mark = TypeVar("Mark")

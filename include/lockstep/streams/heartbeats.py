@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.errors import LockstepError
 from lockstep.observe.memory import resident_bytes
 from lockstep.settings import Settings

@@ -17,14 +17,6 @@ from deltalake import DeltaTable
 
 from lockstep.cdc.order_records import decode
 from lockstep.cdc.records import SnapshotNotice
-from lockstep.contracts import (
-    CHANGE_TOPIC,
-    DIMENSION_CHANGES,
-    HISTORY,
-    REPLICATION_SLOT,
-    StreamMode,
-    change_log_table,
-)
 from lockstep.errors import (
     BEGIN_AGAIN,
     OtherDatabaseError,
@@ -36,6 +28,8 @@ from lockstep.errors import (
     TopicRecreatedError,
     TopicUnknownError,
 )
+from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import CHANGE_TOPIC, DIMENSION_CHANGES, REPLICATION_SLOT, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lockstep.cdc.order_records import OrderRow
-from lockstep.contracts import ORDERS
+from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 from lockstep.sources.order_lookup import look_up_orders
 from lockstep.streams.fold import OrderChange

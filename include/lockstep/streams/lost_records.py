@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from lockstep.cdc.order_records import decode, without_row
 from lockstep.cdc.records import MESSAGES, Begin, Change, End, Record, Skipped, Tombstone
 from lockstep.cdc.transactions import OffsetRange, widened
-from lockstep.contracts import CAPTURED_TABLES
 from lockstep.errors import PoisonedRecordError
+from lockstep.pizzeria import CAPTURED_TABLES
 from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction
 from lockstep.streams.order_time import order_time
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import HISTORY, StreamMode
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.streams import published
 from lockstep.streams.given_up import given_up

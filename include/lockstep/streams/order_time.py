@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lockstep.cdc.records import MESSAGES
-from lockstep.contracts import ORDERS, OUTBOX
+from lockstep.pizzeria import ORDERS, OUTBOX
 
 
 class _Message(Struct):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lockstep.cdc.records import MESSAGES
-from lockstep.contracts import OUTBOX
+from lockstep.pizzeria import OUTBOX
 from lockstep.streams.fold import OrderChange
 from lockstep.streams.rows import published_columns
 from lockstep.streams.sink import Enrichment

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from lockstep.contracts import CHANGE_TOPIC, QUARANTINED_COLUMNS, QUARANTINED_RECORDS
 from lockstep.faults import Point, reach
+from lockstep.pizzeria import CHANGE_TOPIC, QUARANTINED_COLUMNS, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import HISTORY, StreamMode
 from lockstep.errors import LockstepError, StreamBusyError, StreamError, StreamFailedError
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.sinks.table_switch import switch_content
 from lockstep.sources import change_topic

@@ -12,13 +12,9 @@ from functools import partial
 import pyarrow as pa
 
 from lockstep.cdc.transactions import Transaction
-from lockstep.contracts import (
-    CHANGE_LOG_PARTITION,
-    StreamMode,
-    change_log_columns,
-    change_log_table,
-)
 from lockstep.faults import Point, reach
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import CHANGE_LOG_PARTITION, change_log_columns, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema
 from lockstep.sources.delta import open_table, run_query

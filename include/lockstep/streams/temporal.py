@@ -15,21 +15,20 @@ import pyarrow as pa
 
 from lockstep.cdc.order_records import OrderRow
 from lockstep.cdc.transactions import Transaction, TransactionTracker
-from lockstep.contracts import (
-    CHANGE_TOPIC,
-    CLIENTS,
-    DIMENSION_TABLES,
-    HISTORY,
-    ORDERS,
-    PIZZAS,
-    TABLE_ASSIGNMENT,
-    TABLES,
-    StreamMode,
-)
 from lockstep.enrich.few_rows import FewRows
 from lockstep.enrich.orders import enrich_orders
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
+from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import (
+    CHANGE_TOPIC,
+    CLIENTS,
+    DIMENSION_TABLES,
+    ORDERS,
+    PIZZAS,
+    TABLE_ASSIGNMENT,
+    TABLES,
+)
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources import change_topic

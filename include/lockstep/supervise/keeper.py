@@ -6,8 +6,8 @@ driver is a JVM, and five that start at once on two cores took two and a half mi
 Each function may be called again at any time, by several at once: none doubles a stream.
 """
 
-from lockstep.contracts import StreamMode
 from lockstep.errors import StreamBusyError, StreamError
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired

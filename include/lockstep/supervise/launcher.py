@@ -16,13 +16,14 @@ from typing import NoReturn
 
 import psutil
 
-from lockstep.contracts import HISTORY, PUBLISHER, KafkaUser, Role, StreamMode
+from lockstep.accounts import KafkaUser, Role
 from lockstep.errors import (
     StreamBusyError,
     StreamError,
     StreamFailedError,
     StreamNotStoppedError,
 )
+from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.settings import PASSWORD_FIELDS, Settings
 from lockstep.stack import process
 from lockstep.stack.airflow_environment import settings_environment

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lockstep.contracts import HISTORY, PUBLISHER, StreamMode
+from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import Desired, read_desired

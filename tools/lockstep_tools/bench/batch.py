@@ -15,8 +15,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.accounts import Role
 from lockstep.batch.run import run_window
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, VIEW, ReadMode, Role, Window
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, VIEW
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.spark import spark_session

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lockstep.contracts import ORDERS, Role
+from lockstep.accounts import Role
+from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.stack import control

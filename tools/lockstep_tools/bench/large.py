@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from lockstep.contracts import ORDERS, Role, StreamMode
+from lockstep.accounts import Role
 from lockstep.errors import StreamFailedError
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.stack import control

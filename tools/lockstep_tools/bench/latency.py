@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.observe.latency import latency_seconds
 from lockstep.settings import Settings
 from lockstep.supervise import launcher

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lockstep.contracts import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.errors import ConfigurationError
 from lockstep.parity import comparison
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RunCommit
-from lockstep.contracts import (
+from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.verdict import DifferenceClass
+from lockstep.model.window import Window
+from lockstep.parity.readiness import Readiness
+from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
     CHANGE_LOG_PARTITION,
     CLIENTS,
@@ -24,13 +28,8 @@ from lockstep.contracts import (
     PIZZAS,
     TABLE_ASSIGNMENT,
     TABLES,
-    DifferenceClass,
-    ReadMode,
-    StreamMode,
-    Window,
     change_log_table,
 )
-from lockstep.parity.readiness import Readiness
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:

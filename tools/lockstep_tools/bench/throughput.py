@@ -13,13 +13,16 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from confluent_kafka import KafkaException, TopicPartition
-from lockstep.contracts import CHANGE_TOPIC, CUT_MESSAGE_PREFIX, Role, StreamMode
+from lockstep.accounts import Role
 from lockstep.errors import ServiceError
+from lockstep.model.log import CUT_MESSAGE_PREFIX
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
 from lockstep.stack import connector
-from lockstep.stack.connectors import pizzeria
+from lockstep.stack.connectors import pizzeria_connector
 from lockstep.supervise import launcher
 from numpy.typing import NDArray
 from pizzeria.shop.backdate import place_orders_at
@@ -80,13 +83,13 @@ def measure(
     takes far too long.
     """
     first = change_topic.end_offset(settings)
-    connector.pause(settings, pizzeria(settings))
+    connector.pause(settings, pizzeria_connector(settings))
     told(f"loading {orders:,} orders, the connector paused")
     began = time.monotonic()
     _load(settings, orders)
     load_seconds = time.monotonic() - began
     told("Debezium alone")
-    connector.resume(settings, pizzeria(settings))
+    connector.resume(settings, pizzeria_connector(settings))
     debezium = _written(settings, first)
     drained = []
     for mode in modes:

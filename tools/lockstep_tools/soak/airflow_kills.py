@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from lockstep.contracts import StreamMode, stream_dag_id
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import stream_dag_id
 from lockstep.settings import Settings
 from lockstep.stack import control
 from lockstep.stack.airflow_client import AirflowClient, signed_in

@@ -3,8 +3,10 @@
 import time
 from collections.abc import Iterable
 
-from lockstep.contracts import CUT_MESSAGE_PREFIX, Role, StreamMode
+from lockstep.accounts import Role
 from lockstep.errors import LakehouseError
+from lockstep.model.log import CUT_MESSAGE_PREFIX
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 

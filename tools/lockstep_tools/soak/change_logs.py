@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from lockstep.contracts import StreamMode, change_log_table
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import run_query
 

@@ -3,7 +3,7 @@
 By SQL over the Delta tables; nothing of the streams' code is used.
 """
 
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 
 from lockstep_tools.soak.change_logs import ChangeLog, ask, open_change_log

@@ -3,7 +3,8 @@
 import statistics
 from dataclasses import dataclass
 
-from lockstep.contracts import StreamMode, change_log_table
+from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.supervise.folder import mode_folder

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lockstep.contracts import StreamMode
 from lockstep.errors import PostgresUnavailableError
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.stack import control, process
 

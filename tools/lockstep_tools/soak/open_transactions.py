@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 
 import psycopg
-from lockstep.contracts import CLIENTS, PIZZAS, TABLES, Role
+from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
+from lockstep.pizzeria import CLIENTS, PIZZAS, TABLES
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from pizzeria.shop import operations as ops

@@ -14,7 +14,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from lockstep.contracts import Role, StreamMode
+from lockstep.accounts import Role
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sources.delta import run_query
 from lockstep.sources.postgres import connect

@@ -6,8 +6,9 @@ The records are copied to the topic's end, byte by byte, while new ones may come
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from lockstep.contracts import CHANGE_TOPIC, KafkaUser
+from lockstep.accounts import KafkaUser
 from lockstep.kafka_login import client
+from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 

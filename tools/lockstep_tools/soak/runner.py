@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockstep.contracts import StreamMode
 from lockstep.errors import LockstepError
 from lockstep.file_lock import FileLock
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.stack import control
 from lockstep.stack.files import make_private_folder

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from pizzeria.shop.generator import generate
 from pizzeria.shop.loader import load

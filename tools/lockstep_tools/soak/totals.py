@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from lockstep.contracts import StreamMode
+from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from pizzeria.shop.totals import Totals
 

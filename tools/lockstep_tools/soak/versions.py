@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
-from lockstep.contracts import CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION
+from lockstep.pizzeria import CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION
 
 from lockstep_tools.soak import delta_log
 from lockstep_tools.soak.delta_log import Commit

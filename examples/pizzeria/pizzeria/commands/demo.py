@@ -9,12 +9,13 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import typer
-from lockstep import contracts
+from lockstep import pizzeria
+from lockstep.airflow_names import PARITY_URL
 from lockstep.settings import Settings
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from lockstep.contracts import Window
+    from lockstep.model.window import Window
     from lockstep.stack import control
 
 NAME_WIDTH = 24
@@ -31,7 +32,7 @@ def demo() -> None:
 
     Exits with 1 when a comparison fails.
     """
-    from lockstep.contracts import Verdict
+    from lockstep.model.verdict import Verdict
     from lockstep.stack import control
 
     from pizzeria.commands import demo_tables
@@ -145,11 +146,11 @@ def _place_orders(console: Console, settings: Settings, windows: "list[Window]")
 
 def _next_steps(console: Console, settings: Settings, order_id: int) -> None:
     console.print("\n[bold]Where to look next[/]")
-    table = contracts.sql_name(contracts.ORDERS_ENRICHED_BATCH)
+    table = pizzeria.sql_name(pizzeria.ORDERS_ENRICHED_BATCH)
     lines = {
-        "parity": f"{settings.airflow_url}{contracts.PARITY_URL}/ (Airflow's menu: Parity)",
+        "parity": f"{settings.airflow_url}{PARITY_URL}/ (Airflow's menu: Parity)",
         "sign in": f"user admin, password: grep AIRFLOW_UI {settings.secrets_path}",
-        "Airflow": f"{settings.airflow_url}/dags/{contracts.HOURLY_DAG_ID}",
+        "Airflow": f"{settings.airflow_url}/dags/{pizzeria.HOURLY_DAG_ID}",
         "quality reports": f"{settings.airflow_url} (menu: Data Docs)",
         "the late order": f".venv/bin/lockstep parity diff --order {order_id}",
         "the rows": f'.venv/bin/lockstep sql "SELECT * FROM {table} LIMIT 5"',  # noqa: S608

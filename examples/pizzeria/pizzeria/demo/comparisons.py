@@ -4,10 +4,13 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from lockstep.contracts import PARITY_DAG_ID, StreamMode, Verdict, Window
 from lockstep.errors import ServiceError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
+from lockstep.model.window import Window
+from lockstep.pizzeria import PARITY_DAG_ID
 from lockstep.settings import Settings
 from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from lockstep.contracts import HOURLY_DAG_ID, ORDERS_ENRICHED_BATCH, Window
 from lockstep.errors import LakehouseError, ServiceError, WindowNotWrittenError
+from lockstep.model.window import Window
+from lockstep.pizzeria import HOURLY_DAG_ID, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by

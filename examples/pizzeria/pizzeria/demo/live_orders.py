@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from lockstep.contracts import Role, Window
+from lockstep.accounts import Role
+from lockstep.model.window import Window
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 

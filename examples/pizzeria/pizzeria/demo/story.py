@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.airflow_ops import windows as due_windows
-from lockstep.contracts import HOURLY_DAG_ID, PARITY_DAG_ID, Window, stream_dag_id
 from lockstep.ledger.entries import Comparison
+from lockstep.model.window import Window
+from lockstep.pizzeria import HOURLY_DAG_ID, PARITY_DAG_ID, stream_dag_id
 from lockstep.settings import Settings
 from lockstep.stack.airflow_client import AirflowClient, signed_in
 

@@ -4,8 +4,10 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from lockstep.contracts import StreamMode, Window, stream_dag_id
 from lockstep.errors import ServiceError
+from lockstep.model.modes import StreamMode
+from lockstep.model.window import Window
+from lockstep.pizzeria import stream_dag_id
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack.airflow_client import AirflowClient

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import psycopg
-from lockstep.contracts import CLIENTS, ORDERS, TABLE_ASSIGNMENT, Role
+from lockstep.accounts import Role
+from lockstep.pizzeria import CLIENTS, ORDERS, TABLE_ASSIGNMENT
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 

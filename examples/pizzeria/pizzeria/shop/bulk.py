@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
-from lockstep.contracts import DATABASE, ENRICHMENT_TABLES, Role
+from lockstep.accounts import Role
+from lockstep.pizzeria import DATABASE, ENRICHMENT_TABLES
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from psycopg.sql import SQL, Identifier

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from lockstep.contracts import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES, Role
+from lockstep.accounts import Role
+from lockstep.pizzeria import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 

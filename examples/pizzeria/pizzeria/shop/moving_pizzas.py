@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 
 import psycopg
-from lockstep.contracts import Role
+from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 

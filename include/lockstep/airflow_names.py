@@ -1,0 +1,7 @@
+"""Names in Airflow that no pipeline has a part in."""
+
+MAINTENANCE_DAG_ID = "lockstep_maintenance"
+SPARK_CONNECTION = "spark_default"
+NOTIFY_CONNECTION = "lockstep_notify"
+DATA_DOCS_URL = "/lockstep/data-docs"
+PARITY_URL = "/lockstep/parity"

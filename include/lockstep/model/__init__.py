@@ -1,0 +1,1 @@
+"""What every package agrees on: windows, verdicts, modes. Standard library only."""
