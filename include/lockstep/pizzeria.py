@@ -6,6 +6,9 @@ No table's, topic's or DAG's name of it is written down anywhere else in Python.
 from lockstep.model.modes import StreamMode
 
 PIPELINE = "pizzeria"
+"""The folder of its tables, and of its handwritten SQL."""
+MANIFEST = "orders_enriched"
+"""Its folder below include/sql with query and manifest."""
 
 # --- PostgreSQL -----------------------------------------------------------------------------
 DATABASE = "pizzeria"

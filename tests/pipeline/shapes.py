@@ -1,53 +1,8 @@
 """Queries of every allowed shape, over the source of histories.py. Each has the key id."""
 
-PIZZERIA = """
--- The view order_enriched_in in Spark's SQL, with plain joins.
-WITH seated AS (
-    SELECT
-        orders.id AS order_id,
-        orders.order_time,
-        clients.name AS client_name,
-        tables.name AS table_name,
-        orders.pizzas
-    FROM orders
-    LEFT JOIN table_assignment ON table_assignment.id = orders.table_assignment_id
-    LEFT JOIN clients ON clients.id = table_assignment.client_id
-    LEFT JOIN tables ON tables.id = table_assignment.table_id
-),
+from tests.project import PROJECT_DIR
 
-listed AS (
-    SELECT
-        seated.order_id,
-        seated.order_time,
-        seated.client_name,
-        seated.table_name,
-        place,
-        pizza_id
-    FROM seated
-        LATERAL VIEW OUTER POSEXPLODE(seated.pizzas) ordered AS place, pizza_id
-)
-
-SELECT
-    listed.order_id,
-    listed.order_time,
-    listed.client_name,
-    listed.table_name,
-    TRANSFORM(
-        ARRAY_SORT(
-            COLLECT_LIST(
-                NAMED_STRUCT('place', listed.place, 'pizza', pizzas.name, 'price', pizzas.price)
-            ) FILTER (WHERE listed.place IS NOT NULL)
-        ),
-        item -> NAMED_STRUCT('pizza', item.pizza, 'price', item.price)
-    ) AS pizzas
-FROM listed
-LEFT JOIN pizzas ON pizzas.id = listed.pizza_id
-GROUP BY
-    listed.order_id,
-    listed.order_time,
-    listed.client_name,
-    listed.table_name
-"""
+PIZZERIA = (PROJECT_DIR / "include/sql/orders_enriched/query.sql").read_text(encoding="utf-8")
 
 SHAPES = {
     "the fact alone": "SELECT id, upper(order_time) AS t FROM public.orders",

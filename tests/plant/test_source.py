@@ -300,6 +300,20 @@ def test_names_of_every_kind_and_partitions_are_captured(
         }
 
 
+def test_a_topic_whose_connector_is_gone_is_not_written_again(
+    captured_plant: PlantProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second snapshot in it would be taken for rows that changed; another's is not ours."""
+    monkeypatch.setenv("LOCKSTEP_PROJECT", str(captured_plant.folder))
+    settings, own = captured_plant.settings, captured_plant.plant
+    gone = of_source(settings, captured_plant.source, ())
+    connector.stop(settings, gone)
+    connector.remove(settings, gone)
+    refused = source("capture", own.source)
+    assert f"the topic {names.change_topic(own.source)} is there" in str(refused.exception)
+    assert source("capture", own.source, "--new-snapshot").exception is None
+
+
 def test_a_table_published_later_is_captured_only_with_a_new_snapshot(
     captured_plant: PlantProject,
     changes: Callable[[Settings, str], Changes],

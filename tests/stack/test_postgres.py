@@ -8,7 +8,9 @@ import pytest
 from lockstep import pizzeria
 from lockstep.accounts import Role
 from lockstep.errors import ServiceError
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
+from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.stack import control, postgres_database, process
 from lockstep.stack.files import log_path
 from lockstep.stack.service import State
@@ -163,3 +165,9 @@ def test_a_port_in_use_is_told_and_nothing_is_started(postgres: Settings) -> Non
         with pytest.raises(ServiceError, match=rf"port {port} .* LOCKSTEP_KAFKA_PORT"):
             control.up(taken, ["kafka"])
     assert process.read_record(postgres.home, "kafka") is None
+
+
+def test_the_pizzerias_catalog_is_that_of_its_schema(postgres: Settings) -> None:
+    source = read_project(postgres.project).sources[pizzeria.DATABASE]
+    with connect(postgres, Role.BATCH_READER) as connection:
+        assert read_database_catalog(connection, source.name) == source.catalog

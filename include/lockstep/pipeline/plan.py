@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
@@ -19,7 +20,7 @@ from lockstep.pipeline.folder import PIPELINES, QUERY_FILE
 from lockstep.pipeline.manifest import PipelineManifest, column_of
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import history_path, table_path
-from lockstep.pipeline.project import Pipeline, Project
+from lockstep.pipeline.project import Pipeline, Project, read_project
 from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn, output
 from lockstep.pipeline.query.reach import Reach, needed_rows
@@ -158,6 +159,11 @@ def plan_of(pipeline: Pipeline) -> Plan:
         steps=steps,
         key=_key_outputs(pipeline, query),
     )
+
+
+def plan_named(folder: Path, name: str) -> Plan:
+    """The plan of a pipeline of a project's folder. Raises as Project.pipeline and plan_of do."""
+    return plan_of(read_project(folder).pipeline(name))
 
 
 def plans_of(project: Project, source: str) -> list[Plan]:

@@ -85,6 +85,12 @@ def captured_patterns(settings: Settings, connector: Connector) -> list[str] | N
     return None if registered is None else _UNESCAPED_COMMA.split(registered["table.include.list"])
 
 
+def topic_is_there(settings: Settings, connector: Connector) -> bool:
+    """Whether Kafka has the connector's change topic."""
+    kafka = AdminClient(client(settings, KafkaUser.ADMIN))
+    return connector.change_topic in kafka.list_topics(timeout=REST_SECONDS_MAX).topics
+
+
 def stop(settings: Settings, connector: Connector) -> None:
     """Make the connector stand still, and stay so through restarts of Connect.
 
@@ -213,9 +219,8 @@ def _wait_until_running(
 
 def _wait_until_it_writes(settings: Settings, connector: Connector) -> None:
     """The connector's first record, that its snapshot starts, makes the change topic."""
-    kafka = AdminClient(client(settings, KafkaUser.ADMIN))
     deadline = time.monotonic() + RUNNING_SECONDS_MAX
-    while connector.change_topic not in kafka.list_topics(timeout=REST_SECONDS_MAX).topics:
+    while not topic_is_there(settings, connector):
         if time.monotonic() > deadline:
             raise ServiceError(
                 f"the connector {connector.name} runs, but wrote nothing to "

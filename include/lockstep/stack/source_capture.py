@@ -46,10 +46,23 @@ def capture_source(
     if new_snapshot:
         remove_capture(settings, of_source(settings, source, ()))
     capture = source_capture(settings, project, source)
+    _require_own_topic(settings, capture.connector)
     preflight.check(settings, capture.connector, first=False)
     grant_reading(settings, capture.connector.change_topic)
     connector.ensure_running(settings, capture.connector)
     return capture
+
+
+def _require_own_topic(settings: Settings, capture: Connector) -> None:
+    """Raises ServiceError when there is a change topic without the connector that writes it."""
+    if connector.captured_patterns(settings, capture) is not None:
+        return
+    if connector.topic_is_there(settings, capture):
+        raise ServiceError(
+            f"the topic {capture.change_topic} is there, and the connector {capture.name} is not: "
+            "another connector writes this topic, or Connect has lost its storage. If no stream "
+            f"reads it any more, begin again: {capture.remedies.begin_again}"
+        )
 
 
 def source_capture(settings: Settings, project: Project, source: Source) -> SourceCapture:
