@@ -11,15 +11,15 @@ from enum import StrEnum
 
 
 class Point(StrEnum):
-    """Where a driver can die. Dimensions: their history, of the modes that have one."""
+    """Where a driver can die. History: of the source, which a query of its own writes."""
 
     BEFORE_QUARANTINE = "before_quarantine"
     AFTER_QUARANTINE = "after_quarantine"
-    BEFORE_DIMENSIONS = "before_dimensions"
-    AFTER_DIMENSIONS = "after_dimensions"
+    BEFORE_HISTORY = "before_history"
+    AFTER_HISTORY = "after_history"
     WITHIN_LARGE = "within_large"
     """Between two slices of a transaction that does not fit into memory."""
-    AFTER_DIMENSIONS_SLICE = "after_dimensions_slice"
+    AFTER_HISTORY_SLICE = "after_history_slice"
     """Some rows of such a transaction are in the history, ahead of its frontier."""
     BEFORE_CHANGE_LOG = "before_change_log"
     AFTER_CHANGE_LOG = "after_change_log"

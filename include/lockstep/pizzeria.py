@@ -103,25 +103,10 @@ def change_log_columns(mode: StreamMode) -> dict[str, str]:
 
 
 CHANGE_LOG_PARTITION = "commit_date"
-DIMENSION_CHANGES = f"{PIPELINE}/dimension_changes"
-DIMENSION_CHANGES_COLUMNS = {
-    "dimension": "string",
-    "id": "bigint",
-    "op": "string",
-    "name": "string",
-    "price": "decimal(10,2)",
-    "client_id": "bigint",
-    "table_id": "bigint",
-    "tx_id": "bigint",
-    "commit_lsn": "bigint",
-    "committed_at": "timestamp",
-}
-"""The dimensions' history: one row for each row of a dimension and transaction that changed it.
-
-dimension is the table's name; op is c, u or d; columns that a dimension lacks are null. The same
-(dimension, id, commit_lsn) may be there twice after a crash, with the same content.
-"""
-DIMENSION_CHANGES_PARTITION = "dimension"
+SOURCE = "pizzeria"
+"""Its folder below include/sources."""
+SOURCE_HISTORY = f"{SOURCE}/{SOURCE}__history"
+"""The source's history, as pipeline.names.history_path has it."""
 DIMENSION_TABLES = (TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
 QUARANTINED_RECORDS = f"{PIPELINE}/stream_quarantine"
 QUARANTINED_COLUMNS = {
@@ -166,7 +151,7 @@ PARITY_DIFFERENCES = f"{PIPELINE}/parity_differences"
 LAKEHOUSE_TABLES = (
     ORDERS_ENRICHED_BATCH,
     *(change_log_table(mode) for mode in StreamMode),
-    DIMENSION_CHANGES,
+    SOURCE_HISTORY,
     QUARANTINED_RECORDS,
     STREAM_METRICS,
     PARITY_LEDGER,

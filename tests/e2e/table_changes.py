@@ -5,37 +5,44 @@ that a test can stop, look, and go on.
 """
 
 import json
+import shutil
 import time
 import uuid
 from base64 import b64encode
 from decimal import Decimal
+from pathlib import Path
 
 import psycopg
 from lockstep.accounts import Role
 from lockstep.cdc.order_records import AssignmentRow, NameRow, PizzaRow
 from lockstep.errors import PoisonedRecordError
 from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pipeline.catalog import write_catalog
 from lockstep.pizzeria import (
     CLIENTS,
-    DIMENSION_CHANGES,
     DIMENSION_TABLES,
     PIZZAS,
+    SOURCE,
+    SOURCE_HISTORY,
     TABLE_ASSIGNMENT,
     TABLES,
     change_log_table,
 )
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
+from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.delta import open_table, run_query
-from lockstep.streams.given_up import given_up
+from lockstep.streams.modes import Modes
 from lockstep.streams.runner import Runner
 from lockstep.streams.skip import skip_records
 from pyspark.sql import SparkSession
 
+from tests.project import PROJECT_DIR
 from tests.streams.topics import runner_of
 
 CAPTURED_SECONDS_MAX = 120
-ALL = (*map(str, StreamMode), HISTORY)
+ALL = (HISTORY, *map(str, StreamMode))
+"""The history first, for which others wait where they do not keep the rows."""
 COLUMNS = {
     CLIENTS: NameRow.__struct_fields__,
     TABLES: NameRow.__struct_fields__,
@@ -114,17 +121,18 @@ class Shop:
 
 
 class Followers:
-    """A runner for each mode, and one for the history, which has a lakehouse of its own."""
+    """A runner for each mode, and one for the history."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
-        self._spark, self._settings = spark, settings
+        self._spark = spark
+        project = settings.home / "project"
+        for folder in (Path("include", "sources"), Path("include", "sql")):
+            shutil.copytree(PROJECT_DIR / folder, project / folder)
+        own = {"lakehouse": str(settings.home / "lakehouse"), "project": project}
+        self.settings = settings.model_copy(update=own)
         self._records: list[tuple[int, bytes | None]] = []
         self._runners: dict[str, Runner] = {}
         self.given_up: frozenset[int] = frozenset()
-
-    def settings_of(self, mode: str) -> Settings:
-        folder = self._settings.home / ("history" if mode == HISTORY else "lakehouse")
-        return self._settings.model_copy(update={"lakehouse": str(folder)})
 
     def await_topic(self, shop: Shop) -> None:
         """Until Debezium has written all that the shop did up to now."""
@@ -134,7 +142,7 @@ class Followers:
             assert time.monotonic() < deadline, "Debezium does not write what was committed"
             first = self._records[-1][0] + 1 if self._records else 0
             new = change_topic.read_again(
-                self._settings, first, change_topic.end_offset(self._settings)
+                self.settings, first, change_topic.end_offset(self.settings)
             )
             for records in new:
                 is_marked = is_marked or any(mark in (value or b"") for _, value in records)
@@ -159,17 +167,24 @@ class Followers:
 
     def give_up(self, offset: int) -> None:
         """As `lockstep stream skip`; runners that begin later pass the record."""
-        for settings in map(self.settings_of, (StreamMode.OUTBOX, HISTORY)):
-            skip_records(settings, offset, offset)
+        skip_records(self.settings, offset, offset)
         self.given_up |= {offset}
 
     def _new(self, mode: str) -> Runner:
-        settings = self.settings_of(mode)
-        return runner_of(self._spark, settings, mode, given_up(settings))
+        given_up = Modes.of(self.settings).given_up(mode)
+        return runner_of(self._spark, self.settings, mode, given_up)
+
+    def write_catalog(self) -> None:
+        """As `lockstep source add` does once the tables have changed; runners begin again."""
+        with psycopg.connect(**self.settings.connection(Role.OWNER), autocommit=True) as database:
+            catalog = read_database_catalog(database, SOURCE)
+        file = self.settings.project / "include" / "sources" / SOURCE / "catalog.lock"
+        file.write_text(write_catalog(catalog))
+        self._runners.clear()
 
     def orders(self, mode: str) -> dict[int, tuple]:
         """The orders that there are by the mode's change log; RACED if it marked them so itself."""
-        uri = self.settings_of(mode).table_uri(change_log_table(StreamMode(mode)))
+        uri = self.settings.table_uri(change_log_table(StreamMode(mode)))
         query = _STATE.format(key="order_id")
         return {
             row["order_id"]: RACED
@@ -183,15 +198,17 @@ class Followers:
             for row in run_query(query, {"log": open_table(uri)}).read_all().to_pylist()
         }
 
-    def rows(self, mode: str, dimension: str) -> set[tuple]:
-        """The rows that there are by the history that the mode writes."""
-        uri = self.settings_of(mode).table_uri(DIMENSION_CHANGES)
-        query = _STATE.format(key="dimension, id")
+    def rows(self, dimension: str) -> set[tuple]:
+        """The rows that there are by the history."""
+        uri = self.settings.table_uri(SOURCE_HISTORY)
+        query = _STATE.format(key='"table", row_key')
         found = run_query(query, {"log": open_table(uri)}).read_all().to_pylist()
+        rows = [json.loads(one["row"]) for one in found if one["table"] == f"public.{dimension}"]
         return {
-            tuple(row[name] for name in COLUMNS[dimension])
-            for row in found
-            if row["dimension"] == dimension
+            tuple(
+                Decimal(row[name]) if name == "price" else row[name] for name in COLUMNS[dimension]
+            )
+            for row in rows
         }
 
 
@@ -203,6 +220,5 @@ def disagreements(shop: Shop, followers: Followers) -> dict[str, tuple[object, o
         raced = {id_ for id_, row in found.items() if row == RACED and mode is StreamMode.LOOKUP}
         pairs[mode] = found, {id_: RACED if id_ in raced else o for id_, o in shop.orders.items()}
     for dimension in DIMENSION_TABLES:
-        for mode in (StreamMode.TEMPORAL, HISTORY):
-            pairs[f"{dimension} of {mode}"] = followers.rows(mode, dimension), shop.rows(dimension)
+        pairs[dimension] = followers.rows(dimension), shop.rows(dimension)
     return {where: pair for where, pair in pairs.items() if pair[0] != pair[1]}

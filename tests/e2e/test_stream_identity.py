@@ -27,7 +27,7 @@ from lockstep.errors import (
 )
 from lockstep.kafka_login import client
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import CHANGE_TOPIC, DIMENSION_CHANGES
+from lockstep.pizzeria import CHANGE_TOPIC, SOURCE_HISTORY
 from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
@@ -141,7 +141,7 @@ def test_another_database_at_the_address_is_named(stack: Settings, tmp_path: Pat
 def test_a_deleted_checkpoint_is_named_and_a_rebuild_gives_the_same_tables(
     stack: Settings,
 ) -> None:
-    tables = [table_of(StreamMode.TEMPORAL), DIMENSION_CHANGES]
+    tables = [table_of(StreamMode.TEMPORAL), SOURCE_HISTORY]
     before = [content(stack, table) for table in tables]
     assert all(before)
     shutil.rmtree(checkpoint_location(stack, StreamMode.TEMPORAL))

@@ -13,11 +13,11 @@ from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.tables import maintain_tables
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pizzeria import (
-    DIMENSION_CHANGES,
     LAKEHOUSE_TABLES,
     ORDERS_ENRICHED_BATCH,
     PARITY_LEDGER,
     QUARANTINED_RECORDS,
+    SOURCE_HISTORY,
     change_log_table,
     sql_name,
 )
@@ -33,7 +33,7 @@ from tests.maintain.aging import age
 from tests.publish.shop import Shop, hour
 
 OUTBOX = change_log_table(StreamMode.OUTBOX)
-OF_STREAMS = {DIMENSION_CHANGES, *map(change_log_table, StreamMode)}
+OF_STREAMS = {SOURCE_HISTORY, *map(change_log_table, StreamMode)}
 OF_WRITERS = sorted(set(LAKEHOUSE_TABLES) - OF_STREAMS)
 
 
@@ -155,7 +155,7 @@ def test_a_table_that_another_process_writes_is_skipped_and_its_writer_named(
 
 @pytest.mark.parametrize(
     ("table", "mode"),
-    [(OUTBOX, StreamMode.OUTBOX), (DIMENSION_CHANGES, HISTORY), (DIMENSION_CHANGES, "temporal")],
+    [(OUTBOX, StreamMode.OUTBOX), (SOURCE_HISTORY, HISTORY)],
 )
 def test_the_table_of_a_stream_that_runs_is_left_to_it(
     settings: Settings, table: str, mode: str

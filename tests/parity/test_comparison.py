@@ -21,11 +21,11 @@ from lockstep.parity import comparison, evidence
 from lockstep.parity.comparison import Compared
 from lockstep.parity.policy import POLICY_FILE, read_policy
 from lockstep.parity.readiness import Readiness
+from lockstep.pipeline.result_tables import HISTORY_COLUMNS
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
-    DIMENSION_CHANGES,
-    DIMENSION_CHANGES_COLUMNS,
     ORDERS_ENRICHED_BATCH,
+    SOURCE_HISTORY,
     change_log_columns,
     change_log_table,
 )
@@ -104,11 +104,7 @@ class Tables:
         ]
         self._table(ORDERS_ENRICHED_BATCH, batch, BATCH)
         self._table(change_log_table(mode), self.log, arrow_schema(change_log_columns(mode)))
-        self._table(
-            DIMENSION_CHANGES,
-            self.history.dimension_changes(),
-            arrow_schema(DIMENSION_CHANGES_COLUMNS),
-        )
+        self._table(SOURCE_HISTORY, self.history.source_history(), arrow_schema(HISTORY_COLUMNS))
 
     def _table(self, name: str, rows: list[dict], schema: pa.Schema) -> None:
         content = pa.Table.from_pylist(rows, schema)

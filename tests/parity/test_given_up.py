@@ -27,8 +27,8 @@ from lockstep.sources import given_up as room
 from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction
 from lockstep.streams import published
 from lockstep.streams.lookup import LookupEnrichment
+from lockstep.streams.modes import JOINED
 from lockstep.streams.quarantine import Quarantine
-from lockstep.streams.temporal import TemporalEnrichment
 from rich.console import Console
 
 HOUR = timedelta(hours=1)
@@ -115,10 +115,10 @@ def test_each_mode_takes_the_orders_from_the_table_that_is_written_down() -> Non
         StreamMode.LOOKUP: LookupEnrichment,
         StreamMode.OUTBOX: published.outbox(),
         StreamMode.MESSAGE: published.message(),
-        StreamMode.TEMPORAL: TemporalEnrichment,
-        StreamMode.TRANSACTION: TemporalEnrichment,
     }
-    assert {mode: one.orders_told_by for mode, one in of_modes.items()} == ORDERS_READ_FROM
+    joined = dict.fromkeys(JOINED, ORDERS)
+    found = {mode: one.orders_told_by for mode, one in of_modes.items()} | joined
+    assert found == ORDERS_READ_FROM
 
 
 def test_records_and_transactions_are_named_up_to_a_few() -> None:

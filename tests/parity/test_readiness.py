@@ -14,15 +14,15 @@ from lockstep.model.verdict import Verdict
 from lockstep.parity import readiness as room
 from lockstep.parity.command import EXIT_CODES, worst
 from lockstep.parity.readiness import Readiness, modes_with_tables, readiness
+from lockstep.pipeline.result_tables import HISTORY_PARTITION
 from lockstep.pizzeria import (
-    DIMENSION_CHANGES,
-    DIMENSION_CHANGES_COLUMNS,
-    DIMENSION_CHANGES_PARTITION,
     ORDERS_ENRICHED_BATCH,
+    SOURCE_HISTORY,
 )
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import AppendLog, arrow_schema
+from lockstep.sinks.append_log import AppendLog
 from lockstep.streams.sink import open_change_log
+from lockstep.streams.source_history import SCHEMA
 
 from tests.parity.history import WINDOW
 
@@ -56,13 +56,10 @@ def look(
     """Readiness when stream and history have come so far."""
     log = open_change_log(settings, mode)
     log.append(log.schema.empty_table(), stream, 1)
-    dimensions = AppendLog(
-        settings.table_uri(DIMENSION_CHANGES),
-        arrow_schema(DIMENSION_CHANGES_COLUMNS),
-        DIMENSION_CHANGES_PARTITION,
-        versions_kept_hours=1,
+    stored = AppendLog(
+        settings.table_uri(SOURCE_HISTORY), SCHEMA, HISTORY_PARTITION, versions_kept_hours=1
     )
-    dimensions.append(arrow_schema(DIMENSION_CHANGES_COLUMNS).empty_table(), history, 1)
+    stored.append(SCHEMA.empty_table(), history, 1)
     monkeypatch.setattr(room.change_topic, "began_at", lambda _: began)
     return readiness(settings, WINDOW, mode)
 
@@ -80,7 +77,7 @@ def test_both_sides_past_the_cut_are_ready(
     ("state", "verdict", "words"),
     [
         ({"stream": CUT_LSN - 1}, Verdict.WAITING, "the stream has reached LSN 4999"),
-        ({"history": CUT_LSN - 1}, Verdict.WAITING, "the dimensions' history has reached"),
+        ({"history": CUT_LSN - 1}, Verdict.WAITING, "the source's history has reached"),
         ({"began": None}, Verdict.WAITING, "has not begun"),
         ({"began": CUT_AT + timedelta(seconds=1)}, Verdict.NOT_COVERED, "run the window again"),
     ],
@@ -111,7 +108,7 @@ LOOKED_UP_AT = CUT_LSN + 300
     ("stream", "history", "lagging"),
     [
         (LOOKED_UP_AT - 1, LOOKED_UP_AT, "the stream has reached LSN 5299"),
-        (LOOKED_UP_AT, LOOKED_UP_AT - 1, "the dimensions' history has reached LSN 5299"),
+        (LOOKED_UP_AT, LOOKED_UP_AT - 1, "the source's history has reached LSN 5299"),
         (LOOKED_UP_AT, LOOKED_UP_AT, None),
     ],
 )

@@ -37,8 +37,9 @@ Content = tuple[object, ...]
 class Pizzeria:
     """Its rows by table and id, the records of its change topic, and what is expected of them.
 
-    orders: (order, LSN) to what the order's change log says. rows: the same of the dimensions'
-    history, by (dimension, id, LSN). unknown: offsets of the changes of a table that nobody knows.
+    orders: (order, LSN) to what the order's change log says. rows: the same of the source's
+    history, without orders, by (table, id, LSN). unknown: offsets of the changes of an unknown
+    table.
     """
 
     rng: random.Random
@@ -268,9 +269,12 @@ def as_row(order_id: int, content: Content) -> Row:
     }
 
 
-def as_version(row: Row) -> Content:
-    """A row of the dimensions' history, in the form of Pizzeria.rows."""
-    return row["op"], row["name"], _text(row["price"]), row["client_id"], row["table_id"]
+def as_version(row: Row) -> tuple[tuple[str, int, int], Content]:
+    """A row of the source's history, in the form of an item of Pizzeria.rows."""
+    values = json.loads(row["row"] or "{}")
+    key = (row["table"].removeprefix("public."), *json.loads(row["row_key"]), row["commit_lsn"])
+    names = ("name", "price", "client_id", "table_id")
+    return key, (row["op"], *(values.get(name) for name in names))
 
 
 def _text(price: Decimal | None) -> str | None:

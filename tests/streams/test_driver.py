@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from lockstep.errors import PoisonedRecordError
-from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.model.modes import HISTORY
 from lockstep.settings import Settings
 from lockstep.streams import driver
 from lockstep.streams.driver import Driver
@@ -21,25 +21,25 @@ from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     """A driver of two modes with their leases; its history cannot be read."""
     for module, name, value in (
-        (driver.modes, "make_tables", None),
         (driver.identity, "claim", SimpleNamespace(capture_id=1)),
         (driver.identity, "checkpoint_location", tmp_path),
         (driver, "current_xid", 1),
-        (driver, "given_up", None),
-        (driver.modes, "stage_of", None),
+        (driver, "stage_of", None),
     ):
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
 
-    def sink_of(_spark: object, _settings: Settings, mode: str, _capture_id: int) -> object:
+    def sink_of(_spark: object, mode: str, _capture_id: int) -> object:
         if mode in ("temporal", HISTORY):
             raise ValueError("a file of the history is no Parquet file")
         return mode
 
-    monkeypatch.setattr(driver.modes, "sink_of", sink_of)
     monkeypatch.setattr(
         driver, "Runner", lambda *_, **__: SimpleNamespace(start=lambda *_, **__: 0)
     )
     one = Driver(Settings(home=tmp_path / "home"), ["outbox", "temporal"])
+    one._modes = SimpleNamespace(
+        make_table=lambda _: None, sink_of=sink_of, given_up=lambda _: None
+    )
     monkeypatch.setattr(one._beats, "_of", lambda *_: {"incomplete": ()})
     monkeypatch.setattr(one._capture, "follow", lambda *_: None)
     one._take_leases()
@@ -67,21 +67,21 @@ def test_a_mode_writes_as_of_the_capture_that_its_start_has_claimed(
 ) -> None:
     opened = []
     monkeypatch.setattr(driver.identity, "claim", lambda *_: SimpleNamespace(capture_id=7))
-    monkeypatch.setattr(driver.modes, "sink_of", lambda *given: opened.append(given[2:]))
+    hosting._modes.sink_of = lambda *given: opened.append(given[1:])
     hosting._start("outbox")
     assert opened == [("outbox", 7)]
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), PoisonedRecordError("topic", 0, 7, "x")])
 def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
-    hosting: Driver, clock: list[float], monkeypatch: pytest.MonkeyPatch, error: Exception
+    hosting: Driver, clock: list[float], error: Exception
 ) -> None:
     """A record that cannot be read may be given up in the meantime."""
 
     def fails(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(driver.modes, "sink_of", fails)
+    hosting._modes.sink_of = fails
     tried = []
     start = hosting._start
     hosting._start = lambda mode: (tried.append(mode), start(mode))
@@ -93,26 +93,19 @@ def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
     assert not hosting._has_failed
 
 
-def test_a_temporal_mode_that_does_not_come_back_leaves_the_history_to_others(
-    hosting: Driver, clock: list[float]
-) -> None:
-    """Comparisons of every mode wait for the history; it is hosted until temporal has its lease."""
+def test_the_history_is_hosted_by_one_driver_unless_a_rebuild_asks_for_it(hosting: Driver) -> None:
+    """Comparisons of every mode wait for the history."""
     settings = hosting._settings
     hosting._start = lambda mode: None
-    write_desired(settings, StreamMode.TEMPORAL, DesiredState.RUNNING, "by a test")
-    clock[0] += driver.TEMPORAL_AWAY_SECONDS
-    hosting._host_history()
-    assert HISTORY not in hosting._leases  # temporal's lease is held
-    hosting._leases.pop("temporal").release()
-    clock[0] += driver.TEMPORAL_AWAY_SECONDS - 1
+    with lease.acquire(settings, HISTORY):
+        hosting._host_history()
+        assert HISTORY not in hosting._leases
+    write_desired(settings, HISTORY, DesiredState.STOPPED, "by a rebuild")
     hosting._host_history()
     assert HISTORY not in hosting._leases
-    clock[0] += 1
+    write_desired(settings, HISTORY, DesiredState.RUNNING, "by a rebuild")
     hosting._host_history()
     assert HISTORY in hosting._leases
-    assert hosting._is_wished(HISTORY)
-    with lease.acquire(settings, StreamMode.TEMPORAL):
-        assert not hosting._is_wished(HISTORY)
 
 
 def test_while_one_mode_takes_long_to_end_the_others_go_on_to_beat(
@@ -216,22 +209,6 @@ def test_a_stop_writes_a_damaged_desired_state_again_and_is_obeyed(at_work: Driv
     assert list(at_work._runners) == ["outbox"]
     assert last_beat(at_work, "temporal") == (DriverState.STOPPED, None)
     assert not at_work._has_failed
-
-
-def test_a_damaged_desired_state_of_temporal_leaves_the_history_to_others_in_the_end(
-    hosting: Driver, clock: list[float]
-) -> None:
-    hosting._start = lambda mode: None
-    write_desired(hosting._settings, "temporal", DesiredState.RUNNING, "by a test")
-    desired_path(hosting._settings, "temporal").write_text("{")
-    hosting._host_history()
-    hosting._leases.pop("temporal").release()
-    clock[0] += driver.TEMPORAL_AWAY_SECONDS - 1
-    hosting._host_history()
-    assert HISTORY not in hosting._leases  # it may be about to come back
-    clock[0] += driver.TEMPORAL_AWAY_SECONDS
-    hosting._host_history()
-    assert HISTORY in hosting._leases
 
 
 def raise_defect(*_: object) -> None:

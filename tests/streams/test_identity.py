@@ -18,18 +18,19 @@ from lockstep.errors import (
     TopicUnknownError,
 )
 from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pizzeria import SOURCE_HISTORY
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of
 from lockstep.sources.delta import open_table
-from lockstep.streams import identity, modes
+from lockstep.streams import identity
 from lockstep.streams.capture_watch import CaptureWatch
-from lockstep.streams.dimensions import history_log, history_rows
 from lockstep.streams.identity import (
     JOINED_WITH_HISTORY,
     checkpoint_location,
     claim,
     identity_path,
 )
+from lockstep.streams.modes import Modes
 from lockstep.streams.sink import open_change_log
 from lockstep.supervise.restart_policy import helps
 
@@ -64,7 +65,7 @@ def test_every_commit_of_a_change_log_says_which_capture_it_is_of(stream: Settin
     log = open_change_log(stream, MODE).uri
     assert capture_id_of(open_table(log)) is None  # as a version of before has left it
     capture_id = claim(stream, MODE).capture_id
-    modes.sink_of(None, stream, MODE, capture_id).write([], 120, 6, 0)
+    Modes.of(stream).sink_of(None, MODE, capture_id).write([], 120, 6, 0)
     assert capture_id_of(open_table(log)) == capture_id
 
 
@@ -153,17 +154,19 @@ def test_a_part_that_is_missing_stops_a_start_by_name(
 def test_a_history_made_anew_stops_the_modes_that_join_with_it(
     home: Settings, services: Services, mode: StreamMode
 ) -> None:
-    modes.make_tables(home, HISTORY)
-    modes.make_tables(home, mode)
+    modes = Modes.of(home)
+    modes.make_table(HISTORY)
+    modes.make_table(mode)
     claim(home, mode)
-    history = history_log(home)
-    history.append(history_rows([]), 110, 5)
+    checkpoint_location(home, HISTORY).mkdir()  # Spark does
+    modes.sink_of(None, HISTORY, 1).write([], 110, 5, 0)
     claim(home, mode)
-    shutil.rmtree(history.uri)
-    modes.make_tables(home, HISTORY)
+    uri = home.table_uri(SOURCE_HISTORY)
+    shutil.rmtree(uri)
+    modes.make_table(HISTORY)
     with pytest.raises(StreamCheckpointMissingError, match="stream rebuild temporal") as raised:
         claim(home, mode)
-    assert history.uri in str(raised.value)
+    assert uri in str(raised.value)
 
 
 def test_a_stream_that_has_written_nothing_misses_nothing(

@@ -11,8 +11,9 @@ from lockstep.model.modes import StreamMode
 from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
-from lockstep.streams import large, modes
+from lockstep.streams import large
 from lockstep.streams.given_up import GivenUp
+from lockstep.streams.modes import Modes
 from lockstep.streams.runner import Runner, Stage
 
 SLICE = 25
@@ -61,9 +62,10 @@ def runner_of(
     stage: Stage | None = None,
 ) -> Runner:
     """given_up: None when nothing is."""
-    modes.make_tables(settings, mode)
-    sink = modes.sink_of(spark, settings, mode, capture_id=1)
-    given_up = given_up or passing()
+    modes = Modes.of(settings)
+    modes.make_table(mode)
+    sink = modes.sink_of(spark, mode, capture_id=1)
+    given_up = given_up or GivenUp(list, modes.decoder_of(mode))
     return Runner(settings, mode, sink, xid_near=100, given_up=given_up, stage=stage)
 
 

@@ -18,9 +18,9 @@ from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.sizes import in_words, size_of
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pizzeria import (
-    DIMENSION_CHANGES,
     LAKEHOUSE_TABLES,
     ORDERS_ENRICHED_BATCH,
+    SOURCE_HISTORY,
     change_log_table,
     sql_name,
 )
@@ -36,7 +36,7 @@ PATIENCE_SECONDS = 10.0
 MILLION = 1_000_000
 _MODES = {
     **{change_log_table(mode): (str(mode),) for mode in StreamMode},
-    DIMENSION_CHANGES: (HISTORY, str(StreamMode.TEMPORAL)),
+    SOURCE_HISTORY: (HISTORY,),
 }
 """Tables that a stream writes: the leases under which it does."""
 

@@ -26,4 +26,4 @@ FEEDS = (BATCH, *map(str, StreamMode))
 PUBLISHER = "publisher"
 """The process that keeps the published table up to date with its feed."""
 HISTORY = "history"
-"""The query that keeps the dimensions' history while the temporal mode, which does, is not run."""
+"""The query that writes the source's history."""

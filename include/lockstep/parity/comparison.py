@@ -20,12 +20,11 @@ from lockstep.model.window import Window
 from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import Readiness
 from lockstep.pizzeria import (
-    DIMENSION_CHANGES,
     LOOK_UP_COLUMNS,
     ORDERS_ENRICHED_BATCH,
     PIPELINE,
+    SOURCE_HISTORY,
     change_log_table,
-    sql_name,
 )
 from lockstep.project import MARKER, project_dir, read_project_file
 from lockstep.settings import Settings
@@ -166,8 +165,8 @@ def _explained(
 
     suspects = differing.where(F.col("class") == DifferenceClass.VALUE_MISMATCH)
     suspects.createOrReplaceTempView("suspects")
-    history = spark.read.format("delta").load(settings.table_uri(DIMENSION_CHANGES))
-    history.createOrReplaceTempView(sql_name(DIMENSION_CHANGES))
+    history = spark.read.format("delta").load(settings.table_uri(SOURCE_HISTORY))
+    history.createOrReplaceTempView("source_history")
     explained = spark.sql(_sql("explained", {"mode": mode}))
     race, drift = DifferenceClass.LOOKUP_RACE, DifferenceClass.DIMENSION_DRIFT
     by_design = F.when(F.col("stream.is_raced"), str(race)).otherwise(str(drift))

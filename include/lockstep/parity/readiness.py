@@ -11,7 +11,7 @@ from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
-from lockstep.pizzeria import DIMENSION_CHANGES, ORDERS_ENRICHED_BATCH, change_log_table
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, SOURCE_HISTORY, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sinks.delta_window import of_time
@@ -89,8 +89,8 @@ def _hindrance(
         )
         return Verdict.NOT_COVERED, why
     marker_lsn = written.last_cut.marker_lsn
-    history = open_table(settings.table_uri(DIMENSION_CHANGES))
-    tables = {"the stream": stream, "the dimensions' history": history}
+    history = open_table(settings.table_uri(SOURCE_HISTORY))
+    tables = {"the stream": stream, "the source's history": history}
     reason = _lag(tables, marker_lsn, "the cut")
     if not reason:
         looked_up_at = _last_look_up(stream, written.run.window, marker_lsn)

@@ -17,6 +17,7 @@ CHANGE_COLUMNS = {
     "op": "string",
     "tx_id": "bigint",
     "commit_lsn": "bigint",
+    "is_raced": "boolean",
     "committed_at": "timestamp",
     "captured_at": "timestamp",
     "seen_at": "timestamp",
@@ -26,7 +27,8 @@ CHANGE_COLUMNS = {
 """Of a stream's change log: one row for each row of the result and transaction that changed it.
 
 op is c, u or d; a delete has nulls in all of the author's columns but the key. tx_id has 64 bits
-and is null in rows of the initial snapshot, whose commit_lsn is 0. committed_at is the database's
+and is null in rows of the initial snapshot, whose commit_lsn is 0. Only a look-up marks rows as
+raced: what it read may be of after the commit. committed_at is the database's
 clock, captured_at Debezium's, seen_at and written_at the driver's.
 """
 CHANGE_PARTITION = "commit_date"

@@ -20,6 +20,8 @@ from rich.console import Console
 from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.file_lock import FileLock
 from lockstep.jars import classpath, own_jar
+from lockstep.pipeline.plan import plans_of
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 from lockstep.spark import class_archive, stream_session
 from lockstep.stack import java_classes
@@ -130,11 +132,14 @@ def learn(settings: Settings, archive: Path) -> None:
 
 
 def _do_what_drivers_do(spark: "SparkSession", settings: Settings) -> None:
-    """The temporal join, a Delta table, a stream through the state store."""
+    """The project's queries, a Delta table, a stream through the state store."""
+    from lockstep.streams.as_of_commit import Evaluation
     from lockstep.streams.open_transactions import whole_transactions
-    from lockstep.streams.temporal import History, TemporalEnrichment
 
-    TemporalEnrichment(spark, History(settings, None, None))
+    project = read_project(settings.project)
+    for source in project.sources:
+        for plan in plans_of(project, source):
+            Evaluation(spark, plan)
     table, checkpoint = str(settings.home / "table"), str(settings.home / "checkpoint")
     spark.range(10).write.format("delta").save(table)
     spark.read.format("delta").load(table).toArrow()

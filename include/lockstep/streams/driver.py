@@ -1,11 +1,11 @@
 """The driver: one process, one Spark session, a runner for each mode it was started with.
 
 It takes the leases first, so that a mode never has two drivers, and gives each back when the mode
-is dropped: because someone wishes it stopped, or because it failed. A mode that fails does not take
+is dropped: because it is to be stopped, or because it failed. A mode that fails does not take
 the others along, whatever of it fails: its query, its heartbeat, its end. A desired state that
 cannot be read changes nothing: the mode goes on and reports it, for a stop writes the file again,
-whole. SIGTERM stops all after the micro-batches under way. While no temporal mode runs
-anywhere, nor is about to, a driver also hosts the `history` query: all comparisons wait for it.
+whole. SIGTERM stops all after the micro-batches under way. The first driver also hosts the writer
+of the source's history, for which comparisons wait; when that driver ends, another takes it on.
 """
 
 import logging
@@ -24,10 +24,10 @@ from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
-from lockstep.streams import identity, modes
+from lockstep.streams import identity
 from lockstep.streams.capture_watch import CaptureWatch
-from lockstep.streams.given_up import given_up
 from lockstep.streams.heartbeats import Beats, DatabaseClock
+from lockstep.streams.modes import Modes, stage_of
 from lockstep.streams.runner import Runner
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired
@@ -41,10 +41,8 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 BEAT_SECONDS = 1.0
 HISTORY_PAUSE_SECONDS = 30.0
-"""After the history query failed, before it is tried again, also after a record that could not be
-read: nobody starts it by hand once that is given up with `lockstep stream skip`."""
-TEMPORAL_AWAY_SECONDS = 60.0
-"""A temporal mode that shall run and does not is about to be restarted; after this it is not."""
+"""After the writer of the history failed, before it is tried again; also after a record that cannot
+be read: once that is given up with `lockstep stream skip`, the writer goes on by itself."""
 
 
 class Driver:
@@ -60,7 +58,7 @@ class Driver:
         self._clock, self._metrics = DatabaseClock(settings), StreamMetrics(settings)
         self._beaten = 0.0
         self._history_not_before = 0.0
-        self._temporal_seen = time.monotonic()
+        self._modes: Modes | None = None
         self._asked_to_stop = threading.Event()
         self._has_failed = False
         self._defects: dict[str, Exception] = {}
@@ -78,7 +76,9 @@ class Driver:
         try:
             for mode in self._wanted:
                 self._beats.say(mode, DriverState.STARTING)
+            self._modes = Modes.of(self._settings)
             self._spark = self._session()
+            self._host_history()
             for mode in self._wanted:
                 self._start(mode)
             self._capture.start()
@@ -106,17 +106,17 @@ class Driver:
     def _start(self, mode: str) -> None:
         """Start one runner; a mode that cannot start, for whatever reason, is dropped with it."""
         try:
-            modes.make_tables(self._settings, mode)
+            self._modes.make_table(mode)
             claimed = identity.claim(self._settings, mode)
             self._capture.follow(mode, claimed)
-            sink = modes.sink_of(self._spark, self._settings, mode, claimed.capture_id)
+            sink = self._modes.sink_of(self._spark, mode, claimed.capture_id)
             runner = Runner(
                 self._settings,
                 mode,
                 sink,
                 xid_near=current_xid(self._settings),
-                given_up=given_up(self._settings),
-                stage=modes.stage_of(mode),
+                given_up=self._modes.given_up(mode),
+                stage=stage_of(mode),
             )
             location = identity.checkpoint_location(self._settings, mode)
             runner.start(self._spark, location, neighbours=len(self._wanted) - 1)
@@ -187,8 +187,6 @@ class Driver:
             return self._beats.say(mode, state, failure=failure)
 
     def _is_wished(self, mode: str) -> bool:
-        if mode == HISTORY:
-            return not self._temporal_writes_history()
         return self._desired(mode) is not DesiredState.STOPPED
 
     def _desired(self, mode: str) -> DesiredState | None:
@@ -203,22 +201,12 @@ class Driver:
         self._unreadable.pop(mode, None)
         return None if desired is None else desired.state
 
-    def _temporal_writes_history(self) -> bool:
-        """Whether a temporal mode has it, in whichever driver, or is about to take it."""
-        if self._desired(StreamMode.TEMPORAL) is not DesiredState.RUNNING:
-            return False
-        if lease.holder(self._settings, StreamMode.TEMPORAL) is not None:
-            self._temporal_seen = time.monotonic()
-        return time.monotonic() - self._temporal_seen < TEMPORAL_AWAY_SECONDS
-
     def _host_history(self) -> None:
-        """Take on the history query when nobody writes the history, here or elsewhere."""
-        if HISTORY in self._leases or StreamMode.TEMPORAL in self._runners:
-            return
-        if time.monotonic() < self._history_not_before:
+        """Write the source's history from now on, unless another driver does."""
+        if HISTORY in self._leases or time.monotonic() < self._history_not_before:
             return
         try:
-            if self._temporal_writes_history():
+            if not self._is_wished(HISTORY):
                 return
             self._leases[HISTORY] = lease.acquire(self._settings, HISTORY)
         except StreamBusyError:

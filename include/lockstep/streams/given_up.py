@@ -57,6 +57,6 @@ class GivenUp:
         return self._decoder.without_row(value, offset)
 
 
-def given_up(settings: Settings) -> GivenUp:
+def given_up(settings: Settings, decoder: RecordDecoder = ORDERS_RECORDS) -> GivenUp:
     """What is given up of the change topic. Raises StreamError when Kafka does not answer."""
-    return GivenUp(partial(given_up_ranges, settings))
+    return GivenUp(partial(given_up_ranges, settings), decoder)

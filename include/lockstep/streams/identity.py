@@ -29,7 +29,7 @@ from lockstep.errors import (
     TopicUnknownError,
 )
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pizzeria import CHANGE_TOPIC, DIMENSION_CHANGES, REPLICATION_SLOT, change_log_table
+from lockstep.pizzeria import CHANGE_TOPIC, REPLICATION_SLOT, SOURCE_HISTORY, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
@@ -76,8 +76,8 @@ def capture_id(database_system: int, database: str, topic_id: str | None) -> int
 
 
 def table_of(mode: str) -> str:
-    """The table of contracts.py that a mode, or the history query, writes."""
-    return DIMENSION_CHANGES if mode == HISTORY else change_log_table(StreamMode(mode))
+    """The table of pizzeria.py that a mode, or the history query, writes."""
+    return SOURCE_HISTORY if mode == HISTORY else change_log_table(StreamMode(mode))
 
 
 def identity_path(settings: Settings, mode: str) -> Path:
@@ -115,12 +115,10 @@ def claim(settings: Settings, mode: str) -> StreamIdentity:
     """Called at a start, with the mode's lease held and its tables made, before anything is read.
 
     The first start remembers what the stream belongs to; later ones compare. A mode that joins with
-    the dimensions' history vouches for that, too. Raises a StreamError that names what is gone or
+    the source's history vouches for that, too. Raises a StreamError that names what is gone or
     is another one, and PostgresUnavailableError or StreamError when a service does not answer.
     """
-    if mode in JOINED_WITH_HISTORY and DeltaTable.is_deltatable(
-        settings.table_uri(DIMENSION_CHANGES)
-    ):
+    if mode in JOINED_WITH_HISTORY and DeltaTable.is_deltatable(settings.table_uri(SOURCE_HISTORY)):
         claim(settings, HISTORY)
     remembered = read_remembered(settings, mode)
     require_whole(settings, mode, remembered)
@@ -218,7 +216,7 @@ def require_whole(settings: Settings, mode: str, remembered: StreamIdentity | No
             mode, f"{uri} has reached LSN {frontier}, but {path} is gone"
         )
     folder = checkpoint_location(settings, mode)
-    if mode != HISTORY and not folder.exists():  # the history is also written by another query
+    if not folder.exists():
         raise StreamCheckpointMissingError(
             mode, f"{uri} has reached LSN {frontier}, but its checkpoint_location {folder} is gone"
         )

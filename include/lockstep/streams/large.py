@@ -3,7 +3,7 @@
 Memory is bounded by the slice and by one small entry for each row that the transaction touches.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from lockstep.cdc.records import Change
@@ -12,7 +12,6 @@ from lockstep.settings import Settings
 from lockstep.sources.change_topic import read_again
 from lockstep.streams.fold import Living, OrderChange, OrderFold, event, order_change
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.ops import CREATED
 
 
 @dataclass(frozen=True)
@@ -49,35 +48,6 @@ class LargeTransaction:
             yield found
             self.progressed()
 
-    def last_changes(self, tables: Collection[str]) -> "LastChanges":
-        """Of each row of these tables its last change, in slices.
-
-        A first pass, now, finds where these are; a snapshot has each row once and needs none.
-        """
-        last: dict[str, dict[int, int]] = {table: {} for table in tables}
-        created: set[tuple[str, int]] = set()
-        truncated: dict[str, int] = {}
-        if self.transaction.tx is None:
-            return LastChanges(self.changes(tables), last, created)
-        for changes in self.changes(tables):
-            for change in changes:
-                if change.op == TRUNCATE and change.table in last:
-                    last[change.table].clear()
-                    truncated[change.table] = change.offset
-                elif change.row is not None:
-                    last[change.table][change.row.id] = change.offset
-                    if change.op == CREATED:
-                        created.add((change.table, change.row.id))
-
-        def is_last(change: Change) -> bool:
-            if change.op == TRUNCATE:
-                return truncated.get(change.table) == change.offset
-            return change.row is not None and last[change.table].get(change.row.id) == change.offset
-
-        return LastChanges(
-            (list(filter(is_last, found)) for found in self.changes(tables)), last, created
-        )
-
     def order_changes(self, table: str, living: Living) -> Iterator[list[OrderChange]]:
         """One change for each order, in slices. A first pass, now, finds where its last event is.
 
@@ -101,16 +71,3 @@ class LargeTransaction:
             ids = [order_id] if order_id in fold and fold[order_id][2] == change.offset else []
         for order_id in ids:
             yield order_change(order_id, fold.op(order_id), change, self.transaction)
-
-
-@dataclass(frozen=True)
-class LastChanges:
-    """Slices of changes, each the last of its row; a TRUNCATE comes before the rows put in again.
-
-    rows: by table the ids of the rows that changes come of (after a TRUNCATE); empty of a snapshot.
-    created: table and id of the rows that the transaction inserted; empty of a snapshot.
-    """
-
-    slices: Iterator[list[Change]]
-    rows: Mapping[str, Collection[int]]
-    created: Collection[tuple[str, int]]

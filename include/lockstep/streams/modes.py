@@ -1,57 +1,116 @@
-"""Which parts make a mode: its sink, and what its records go through in Spark before."""
+"""Which parts make a mode: its sink, its decoder, and its records' way through Spark before."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lockstep.cdc.order_records import ORDERS_RECORDS
+from lockstep.cdc.records import RecordDecoder
 from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.plan import Plan, PlannedTable, captured_tables, plan_of, plans_of
+from lockstep.pipeline.project import read_project
+from lockstep.pizzeria import CHANGE_TOPIC, MANIFEST, SOURCE, SOURCE_HISTORY
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import AppendLog
 from lockstep.streams import published
-from lockstep.streams.given_up import given_up
+from lockstep.streams.as_of_commit import Evaluation, TemporalSink, catch_up
+from lockstep.streams.given_up import GivenUp, given_up
 from lockstep.streams.lookup import LookupEnrichment
+from lockstep.streams.needed_versions import NeededVersions
 from lockstep.streams.runner import Stage
 from lockstep.streams.sink import ChangeLogSink, Enrichment, Sink, open_change_log
-from lockstep.streams.temporal import History, HistorySink, TemporalEnrichment, history_log
+from lockstep.streams.source_history import SourceHistorySink, history_log
+from lockstep.streams.stored_history import StoredHistory
+from lockstep.streams.table_rows import rows_decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-def make_tables(settings: Settings, mode: str) -> None:
-    """Make the tables that the mode writes where there are none. Raises LakehouseError."""
-    if mode in (HISTORY, StreamMode.TEMPORAL):
-        history_log(settings)
-    if mode != HISTORY:
-        open_change_log(settings, StreamMode(mode))
+JOINED = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
+"""The modes that run the pipeline's query, over the rows valid at each fact's commit."""
 
 
-def sink_of(spark: "SparkSession", settings: Settings, mode: str, capture_id: int) -> Sink:
-    """The sink of a mode, or of the history query, its table opened. Raises LockstepError.
+@dataclass(frozen=True)
+class Modes:
+    """The modes of the pizzeria, and the writer of its source's history.
 
-    capture_id: of the capture whose changes it will be given, as streams/identity.py has it.
+    settings: where their tables are. captured: what the history keeps.
     """
-    if mode == HISTORY:
-        return HistorySink(settings)
-    log = open_change_log(settings, StreamMode(mode), capture_id)
-    return ChangeLogSink(log, _enrichment(spark, settings, mode, log.reached.frontier))
 
+    settings: Settings
+    plan: Plan
+    captured: dict[TableName, PlannedTable]
 
-def _enrichment(
-    spark: "SparkSession", settings: Settings, mode: str, frontier: int | None
-) -> Enrichment:
-    match mode:
-        case StreamMode.OUTBOX:
-            return published.outbox()
-        case StreamMode.MESSAGE:
-            return published.message()
-        case StreamMode.LOOKUP:
-            return LookupEnrichment(spark, settings)
-        case StreamMode.TEMPORAL:
-            return TemporalEnrichment(spark, History(settings, history_log(settings), frontier))
-        case StreamMode.TRANSACTION:
-            history = History(settings, None, frontier)
-            if frontier is not None:
-                history.catch_up(frontier, given_up(settings))
-            return TemporalEnrichment(spark, history)
-    raise ValueError(f"{mode} is no mode of a stream")
+    @classmethod
+    def of(cls, settings: Settings) -> "Modes":
+        """Raises PipelineError and ManifestError: what is wrong with the folders."""
+        project = read_project(settings.project)
+        plans, source = plans_of(project, SOURCE), project.sources[SOURCE]
+        plan = plan_of(project.pipeline(MANIFEST))
+        return cls(settings, plan, captured_tables(plans, source.catalog))
+
+    def make_table(self, mode: str) -> None:
+        """Make the table that the mode writes where there is none. Raises LakehouseError."""
+        if mode == HISTORY:
+            self._history_log(self.settings, None)
+        else:
+            open_change_log(self.settings, StreamMode(mode))
+
+    def sink_of(
+        self, spark: "SparkSession", mode: str, capture_id: int, into: Settings | None = None
+    ) -> Sink:
+        """The sink of a mode, or of the history, its table opened. Raises LockstepError.
+
+        capture_id: of the capture whose changes it will be given, as streams/identity.py has it.
+        into: where that table is, for a rebuild; what the mode reads is in its usual place.
+        """
+        target = into or self.settings
+        if mode == HISTORY:
+            return SourceHistorySink(self._history_log(target, capture_id), self.captured)
+        log = open_change_log(target, StreamMode(mode), capture_id)
+        if mode in JOINED:
+            return self._joined(spark, log)
+        return ChangeLogSink(log, self._enrichment(spark, mode))
+
+    def given_up(self, mode: str) -> GivenUp:
+        """What is given up of the change topic; it decodes the mode's records.
+
+        Raises StreamError when Kafka does not answer.
+        """
+        return given_up(self.settings, self.decoder_of(mode))
+
+    def decoder_of(self, mode: str) -> RecordDecoder:
+        """What decodes the mode's records."""
+        if mode == HISTORY:
+            return rows_decoder(CHANGE_TOPIC, self.captured, keeps_texts=True)
+        return self._rows_decoder if mode in JOINED else ORDERS_RECORDS
+
+    @cached_property
+    def _rows_decoder(self) -> RecordDecoder:
+        return rows_decoder(CHANGE_TOPIC, self.plan.tables)
+
+    def _history_log(self, target: Settings, capture_id: int | None) -> AppendLog:
+        uri, kept_hours = target.table_uri(SOURCE_HISTORY), target.stream_versions_kept_hours
+        return history_log(uri, self.captured, kept_hours, capture_id)
+
+    def _joined(self, spark: "SparkSession", log: AppendLog) -> TemporalSink:
+        history = StoredHistory(self.settings.table_uri(SOURCE_HISTORY))
+        history.require_columns(self.plan.tables.values())
+        needed = NeededVersions(self.plan, history, log.reached.frontier)
+        sink = TemporalSink(log, self.plan, needed, Evaluation(spark, self.plan))
+        catch_up(self.settings, needed, sink.wanted, self.given_up(StreamMode.TEMPORAL))
+        return sink
+
+    def _enrichment(self, spark: "SparkSession", mode: str) -> Enrichment:
+        match mode:
+            case StreamMode.OUTBOX:
+                return published.outbox()
+            case StreamMode.MESSAGE:
+                return published.message()
+            case StreamMode.LOOKUP:
+                return LookupEnrichment(spark, self.settings)
+        raise ValueError(f"{mode} is no mode of a stream")
 
 
 def stage_of(mode: str) -> Stage | None:

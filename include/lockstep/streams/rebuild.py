@@ -10,8 +10,8 @@
 
 Until the commit of step 4 the old table is what readers see, and nothing of it was touched. A crash
 in step 4 leaves no identity, so that the stream refuses to start; rebuilding again mends whatever a
-crash left, for every rebuild begins from nothing. `temporal` keeps the dimensions' history, which
-is made anew with it.
+crash left, for every rebuild begins from nothing. The modes that read the source's history have
+that rebuilt before them, in the same way.
 """
 
 import shutil
@@ -30,9 +30,9 @@ from lockstep.sources import change_topic
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
 from lockstep.stack.files import make_private_folder
-from lockstep.streams import identity, modes
-from lockstep.streams.given_up import given_up
+from lockstep.streams import identity
 from lockstep.streams.identity import Capture
+from lockstep.streams.modes import JOINED, Modes, stage_of
 from lockstep.streams.runner import Runner
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, write_desired
@@ -67,25 +67,32 @@ def rebuild(settings: Settings, mode: StreamMode, told: Told = lambda *_: None) 
     starts the mode meanwhile, StreamFailedError when the new table does not come to its end. Then
     the old table is as it was.
     """
-    staging = _staging(settings, mode)
     with _held(settings, mode) as descriptors:
         capture = identity.read_capture(settings)
         identity.require_capture(settings, capture)
         _remove(settings, mode)
         spark = stream_session(settings, f"lockstep rebuild {mode}", descriptors)
         try:
-            frontier = _fill(spark, settings, staging, mode, capture, told)
+            for query in rebuilt_together(mode):
+                rebuilt = _rebuild_one(spark, settings, query, capture, told)
         finally:
             spark.stop()
-        _require_same(settings, capture)
-        rows = _switch(settings, staging, mode, capture)
         _remove(settings, mode)
-    return Rebuilt(mode, rows, frontier)
+    return rebuilt
 
 
 def rebuilt_together(mode: str) -> tuple[str, ...]:
-    """The queries whose tables are made anew, those that others rest upon first."""
-    return (HISTORY, mode) if mode == StreamMode.TEMPORAL else (mode,)
+    """The queries whose tables are rebuilt, those that others read first."""
+    return (HISTORY, mode) if mode in JOINED else (mode,)
+
+
+def _rebuild_one(
+    spark: "SparkSession", settings: Settings, query: str, capture: Capture, told: Told
+) -> Rebuilt:
+    staging = _staging(settings, query)
+    frontier = _fill(spark, settings, staging, query, capture, told)
+    _require_same(settings, capture)
+    return Rebuilt(query, _switch(settings, staging, query, capture), frontier)
 
 
 @contextmanager
@@ -94,14 +101,14 @@ def _held(settings: Settings, mode: StreamMode) -> Iterator[list[int]]:
     launcher.stop(settings, [mode], REASON)
     with ExitStack() as held:
         taken = [held.enter_context(lease.acquire(settings, mode))]
-        if mode == StreamMode.TEMPORAL:
+        if HISTORY in rebuilt_together(mode):
             taken.append(held.enter_context(_history_lease(settings)))
         yield [one.fileno() for one in taken]
 
 
 def _history_lease(settings: Settings) -> lease.Lease:
-    """Other drivers let go of the history while the temporal mode is wished."""
-    write_desired(settings, StreamMode.TEMPORAL, DesiredState.RUNNING, REASON)
+    """A driver that writes the history stops that while it is not desired."""
+    write_desired(settings, HISTORY, DesiredState.STOPPED, REASON)
     deadline = time.monotonic() + HISTORY_SECONDS_MAX
     try:
         while True:
@@ -112,7 +119,7 @@ def _history_lease(settings: Settings) -> lease.Lease:
                     raise
                 time.sleep(POLL_SECONDS)
     finally:
-        write_desired(settings, StreamMode.TEMPORAL, DesiredState.STOPPED, REASON)
+        write_desired(settings, HISTORY, DesiredState.RUNNING, REASON)
 
 
 def _staging(settings: Settings, mode: str) -> Settings:
@@ -146,15 +153,16 @@ def _fill(
     capture: Capture,
     told: Told,
 ) -> int:
-    """Run the mode until its new table holds all that the topic does; returns the frontier."""
+    """Run the query until its new table holds all that the topic does; returns the frontier."""
     end = change_topic.end_offset(settings)
+    parts = Modes.of(settings)
     runner = Runner(
         settings,
         mode,
-        modes.sink_of(spark, staging, mode, capture.capture_id),
+        parts.sink_of(spark, mode, capture.capture_id, staging),
         xid_near=current_xid(settings),
-        given_up=given_up(settings),
-        stage=modes.stage_of(mode),
+        given_up=parts.given_up(mode),
+        stage=stage_of(mode),
     )
     runner.start(spark, _new_checkpoint(settings, mode))
     try:
@@ -198,17 +206,12 @@ def _require_same(settings: Settings, begun: Capture) -> None:
         raise StreamError("change capture was begun anew meanwhile: rebuild again")
 
 
-def _switch(settings: Settings, staging: Settings, mode: str, capture: Capture) -> int:
-    """Step 4; returns the rows of the mode's table."""
-    together = rebuilt_together(mode)
-    for query in together:
-        identity.identity_path(settings, query).unlink(missing_ok=True)
-        shutil.rmtree(identity.checkpoint_location(settings, query), ignore_errors=True)
-    rows = 0
-    for query in together:
-        table = identity.table_of(query)
-        rows = switch_content(settings.table_uri(table), staging.table_uri(table))
-    make_private_folder(identity.checkpoint_location(settings, mode))
-    for query in together:
-        identity.begin(settings, query, capture)
+def _switch(settings: Settings, staging: Settings, query: str, capture: Capture) -> int:
+    """Step 4; returns the rows of the table."""
+    identity.identity_path(settings, query).unlink(missing_ok=True)
+    shutil.rmtree(identity.checkpoint_location(settings, query), ignore_errors=True)
+    table = identity.table_of(query)
+    rows = switch_content(settings.table_uri(table), staging.table_uri(table))
+    make_private_folder(identity.checkpoint_location(settings, query))
+    identity.begin(settings, query, capture)
     return rows

@@ -49,7 +49,6 @@ def change_log_rows(
     """
     columns = {
         "order_id": pa.array([c.order_id for c in changes], pa.int64()),
-        "is_raced": pa.array(np.zeros(len(changes), np.bool_)),
         **commit_columns(changes, seen_us),
         **enriched,
     }
@@ -68,6 +67,7 @@ def commit_columns(
         "op": pa.array([c.op for c in changes], pa.string()),
         "tx_id": pa.array([c.tx_id for c in changes], pa.int64()),
         "commit_lsn": pa.array([c.commit_lsn for c in changes], pa.int64()),
+        "is_raced": pa.array(np.zeros(count, np.bool_)),
         "committed_at": pa.array(committed).cast(_TIME),
         "captured_at": pa.array([c.captured_us for c in changes], pa.int64()).cast(_TIME),
         "seen_at": seen,

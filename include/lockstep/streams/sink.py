@@ -1,4 +1,4 @@
-"""What a stream's query writes to. One class for the change logs, one for the dimensions' history.
+"""What a stream's query writes to: a change log, or a source's history.
 
 A sink turns whole transactions into rows and commits them with the frontier; reading, decoding and
 following transactions is the runner's.
@@ -64,17 +64,11 @@ class Sink(ABC):
 class Enrichment(ABC):
     """What differs between the modes: where an order's names and prices come from.
 
-    A mode without state of its own leaves the methods after `enriched` as they are.
     orders_told_by: the table whose changes tell of orders (orders, the outbox, or messages).
     """
 
     orders_told_by: str
     wanted: frozenset[str]
-
-    @property
-    def cached_rows(self) -> int:
-        """Rows that it keeps in memory between micro-batches; any thread may ask."""
-        return 0
 
     @abstractmethod
     def enriched(self, changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
@@ -82,17 +76,6 @@ class Enrichment(ABC):
 
         And is_raced and look_up in mode lookup.
         """
-
-    def learn(self, transactions: Sequence[Transaction], resume_offset: int) -> None:  # noqa: B027
-        """Take in, durably, what else the transactions say, before their orders are enriched."""
-
-    def learn_large(  # noqa: B027
-        self, large: LargeTransaction, resume_offset: int
-    ) -> None:
-        """The same of a transaction that does not fit into memory."""
-
-    def maintain(self) -> None:  # noqa: B027
-        """Look after tables of its own, between micro-batches."""
 
 
 def open_change_log(
@@ -120,18 +103,10 @@ class ChangeLogSink(Sink):
     def reached(self) -> Reached:
         return self._log.reached
 
-    @property
-    def cached_rows(self) -> int:
-        return self._enrichment.cached_rows
-
     def write(
         self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int
     ) -> pa.Table:
-        # Step 1: make durable what later transactions will need (the dimensions).
-        reach(Point.BEFORE_DIMENSIONS)
-        self._enrichment.learn(transactions, resume_offset)
-        reach(Point.AFTER_DIMENSIONS)
-        # Step 2: the orders' changes, enriched.
+        # Step 1: the orders' changes, enriched.
         changes: list[OrderChange] = []
         for transaction in transactions:
             changes += fold_orders(
@@ -143,7 +118,7 @@ class ChangeLogSink(Sink):
         rows = no_rows()
         if changes:
             rows = change_log_rows(changes, self._enrichment.enriched(changes), seen_us)
-        # Step 3: one commit, with the frontier; only this makes anything visible.
+        # Step 2: one commit, with the frontier; only this makes anything visible.
         rows = stamped(rows, datetime.now(UTC))
         reach(Point.BEFORE_CHANGE_LOG)
         self._log.append(rows, frontier, resume_offset)
@@ -151,9 +126,6 @@ class ChangeLogSink(Sink):
         return rows
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
-        reach(Point.BEFORE_DIMENSIONS)
-        self._enrichment.learn_large(large, resume_offset)
-        reach(Point.AFTER_DIMENSIONS)
         slices = large.order_changes(self._enrichment.orders_told_by, lambda: self._living([]))
         written = 0
 
@@ -170,7 +142,6 @@ class ChangeLogSink(Sink):
         return written
 
     def maintain(self) -> bool:
-        self._enrichment.maintain()
         return self._log.maintain()
 
     def _living(self, changes: Sequence[OrderChange]) -> set[int]:

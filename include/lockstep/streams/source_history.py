@@ -26,12 +26,16 @@ SCHEMA = arrow_schema(HISTORY_COLUMNS)
 
 
 def history_log(
-    uri: str, tables: Mapping[TableName, PlannedTable], versions_kept_hours: int, capture_id: int
+    uri: str,
+    tables: Mapping[TableName, PlannedTable],
+    versions_kept_hours: int,
+    capture_id: int | None,
 ) -> AppendLog:
     """The history's table, for its one writer; made if there is none.
 
-    Its description has the columns that it keeps of each table, as JSON. Raises LakehouseError, and
-    PipelineError when it does not keep what these tables' pipelines read.
+    capture_id: of what it will append. Its description has the columns that it keeps of each table,
+    as JSON. Raises LakehouseError, and PipelineError when it does not keep what these tables'
+    pipelines read.
     """
     kept = {str(name): list(table.columns) for name, table in tables.items()}
     description = json.dumps(kept, sort_keys=True)
@@ -67,22 +71,22 @@ class SourceHistorySink(Sink):
                 found = self._complete(version, newest)
                 newest[found.table, found.row.key] = found.row
                 versions.append(found)
-        reach(Point.BEFORE_DIMENSIONS)
+        reach(Point.BEFORE_HISTORY)
         self._log.append(self._rows(versions), frontier, resume_offset)
-        reach(Point.AFTER_DIMENSIONS)
+        reach(Point.AFTER_HISTORY)
         return SCHEMA.empty_table()
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
         """Rows first, slice by slice; the frontier with the last commit."""
-        reach(Point.BEFORE_DIMENSIONS)
+        reach(Point.BEFORE_HISTORY)
         written = 0
         for versions in large_versions(large, self.wanted, self._living_after({})):
             rows = self._rows([self._complete(version, {}) for version in versions])
             self._log.add(rows)
             written += rows.num_rows
-            reach(Point.AFTER_DIMENSIONS_SLICE)
+            reach(Point.AFTER_HISTORY_SLICE)
         self._log.append(SCHEMA.empty_table(), large.transaction.commit_lsn, resume_offset)
-        reach(Point.AFTER_DIMENSIONS)
+        reach(Point.AFTER_HISTORY)
         return written
 
     def maintain(self) -> bool:

@@ -5,6 +5,7 @@ changes, so that the orders of before that have it drift; after the cut some ord
 are new.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -15,17 +16,16 @@ from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.parity.readiness import Readiness
+from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
     CHANGE_LOG_PARTITION,
     CLIENTS,
-    DIMENSION_CHANGES,
-    DIMENSION_CHANGES_COLUMNS,
-    DIMENSION_CHANGES_PARTITION,
     ORDERS_ENRICHED_BATCH,
     ORDERS_ENRICHED_BATCH_COLUMNS,
     ORDERS_ENRICHED_BATCH_PARTITIONS,
     PIZZAS,
+    SOURCE_HISTORY,
     TABLE_ASSIGNMENT,
     TABLES,
     change_log_table,
@@ -62,7 +62,7 @@ class MadeTables:
 
 
 def make_tables(spark: "SparkSession", settings: Settings, orders: int) -> MadeTables:
-    """Write the hourly table, the change log and the dimensions' history of so many orders."""
+    """Write the hourly table, the change log and the source's history of so many orders."""
     changed_at = orders * 3 // 8
     ordered = spark.range(1, orders + orders // ONE_IN_NEW + 1).selectExpr(
         "id AS i", f"{orders} AS n"
@@ -72,7 +72,7 @@ def make_tables(spark: "SparkSession", settings: Settings, orders: int) -> MadeT
     in_hour = ordered.where(f"i <= {orders}")
     _write(spark, settings, ORDERS_ENRICHED_BATCH, _batch(in_hour, changed_at))
     _write(spark, settings, change_log_table(MODE), _change_log(ordered, orders, changed_at))
-    _write(spark, settings, DIMENSION_CHANGES, _history(spark, in_hour, changed_at))
+    _write(spark, settings, SOURCE_HISTORY, _history(spark, in_hour, changed_at))
     drifting = ordered.where(
         f"i <= {changed_at} AND array_contains(pizza_ids, {DRIFTING_PIZZA})"
     ).count()
@@ -140,39 +140,51 @@ def _change_log(orders: "DataFrame", in_hour: int, changed_at: int) -> "DataFram
 
 
 def _history(spark: "SparkSession", orders: "DataFrame", changed_at: int) -> "DataFrame":
-    none = dict.fromkeys(DIMENSION_CHANGES_COLUMNS, "NULL") | {
-        "op": "'c'",
-        "commit_lsn": "0L",
-        "committed_at": f"timestamp '{START.isoformat()}'",
-    }
-
-    def rows(of: "DataFrame", **values: str) -> "DataFrame":
+    def rows(of: "DataFrame", table: str, row: Mapping[str, str], **of_change: str) -> "DataFrame":
+        """row: what each column of the table is, in SQL."""
+        fields = ", ".join(f"{sql} AS {name}" for name, sql in row.items())
+        values = {
+            "table": f"'public.{table}'",
+            "row_key": f"'[' || {row['id']} || ']'",
+            "op": "'c'",
+            "row": f"to_json(struct({fields}))",
+            "tx_id": "NULL",
+            "commit_lsn": "0L",
+            "committed_at": f"timestamp '{START.isoformat()}'",
+            **of_change,
+        }
         return of.selectExpr(
             *(
-                f"CAST({(none | values)[name]} AS {kind}) AS {name}"
-                for name, kind in DIMENSION_CHANGES_COLUMNS.items()
+                f"CAST({values[name]} AS {kind}) AS `{name}`"
+                for name, kind in HISTORY_COLUMNS.items()
             )
         )
 
-    pizza = {"dimension": f"'{PIZZAS}'", "id": "id", "name": "'Pizza ' || id"}
+    def named(kind: str) -> dict[str, str]:
+        return {"id": "id", "name": f"'{kind} ' || id"}
+
+    price = f"CAST(IF(id = {DRIFTING_PIZZA}, 17, 10 + id) AS STRING)"
+    seating = {
+        "id": "order_id",
+        "client_id": f"i % {CLIENT_COUNT}",
+        "table_id": f"i % {TABLE_COUNT}",
+    }
     parts = [
-        rows(spark.range(CLIENT_COUNT), dimension=f"'{CLIENTS}'", id="id", name="'Client ' || id"),
-        rows(spark.range(TABLE_COUNT), dimension=f"'{TABLES}'", id="id", name="'Table ' || id"),
-        rows(spark.range(PIZZA_COUNT), **pizza, price=f"IF(id = {DRIFTING_PIZZA}, 17, 10 + id)"),
+        rows(spark.range(CLIENT_COUNT), CLIENTS, named("Client")),
+        rows(spark.range(TABLE_COUNT), TABLES, named("Table")),
+        rows(spark.range(PIZZA_COUNT), PIZZAS, named("Pizza") | {"price": price}),
         rows(
             spark.range(DRIFTING_PIZZA, DRIFTING_PIZZA + 1),
-            **pizza,
+            PIZZAS,
+            named("Pizza") | {"price": "'99.00'"},
             op="'u'",
-            price="99",
             tx_id=f"1000 + 2 * {changed_at} - 1",
             commit_lsn=f"100 * {changed_at} - 50",
         ),
         rows(
             orders,
-            dimension=f"'{TABLE_ASSIGNMENT}'",
-            id="order_id",
-            client_id=f"i % {CLIENT_COUNT}",
-            table_id=f"i % {TABLE_COUNT}",
+            TABLE_ASSIGNMENT,
+            seating,
             tx_id="tx_id",
             commit_lsn="commit_lsn",
             committed_at="committed_at",
@@ -194,19 +206,19 @@ def _changed_and_agreeing(orders: "DataFrame", in_hour: int, changed_at: int) ->
 _PARTITIONS = {
     ORDERS_ENRICHED_BATCH: ORDERS_ENRICHED_BATCH_PARTITIONS,
     change_log_table(MODE): (CHANGE_LOG_PARTITION,),
-    DIMENSION_CHANGES: (DIMENSION_CHANGES_PARTITION,),
+    SOURCE_HISTORY: (HISTORY_PARTITION,),
 }
 _COLUMNS = {
     ORDERS_ENRICHED_BATCH: ORDERS_ENRICHED_BATCH_COLUMNS,
     change_log_table(MODE): CHANGE_LOG_COLUMNS,
-    DIMENSION_CHANGES: DIMENSION_CHANGES_COLUMNS,
+    SOURCE_HISTORY: HISTORY_COLUMNS,
 }
 
 
 def _write(spark: "SparkSession", settings: Settings, table: str, rows: "DataFrame") -> None:
     columns = _COLUMNS[table]
     typed = rows.selectExpr(
-        *(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns.items())
+        *(f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in columns.items())
     )
     writer = typed.write.format("delta").partitionBy(*_PARTITIONS[table]).mode("overwrite")
     writer.save(settings.table_uri(table))

@@ -2,8 +2,8 @@
 -- differing column, and which changes do? The others are left out.
 --
 -- Relations: suspects (of differences.sql: order_id, batch, stream, cut, differing_columns),
--- stream_changes (as there), and dimension_changes, the dimensions' history. Each order has a cut
--- of its own. Parameter: the stream's mode.
+-- stream_changes (as there), and source_history, whose rows are JSON. Each order has a cut of its
+-- own. Parameter: the stream's mode.
 --
 -- A column is explained when the stream's value is the one that the dimensions held at the moment
 -- that the stream is of, and the hourly table's the one that they held at the cut.
@@ -14,16 +14,17 @@
 --   All of its columns must be what that snapshot held. Without a snapshot nothing is explained.
 WITH versions AS (
     SELECT
-        dimension,
-        id,
-        IF(op = 'd', NULL, name) AS name, -- noqa: RF04
-        IF(op = 'd', NULL, price) AS price,
-        IF(op = 'd', NULL, client_id) AS client_id,
-        IF(op = 'd', NULL, table_id) AS table_id,
+        SUBSTRING_INDEX(`table`, '.', -1) AS dimension,
+        CAST(GET_JSON_OBJECT(row_key, '$$[0]') AS BIGINT) AS id,
+        GET_JSON_OBJECT(`row`, '$$.name') AS name, -- noqa: RF04
+        CAST(GET_JSON_OBJECT(`row`, '$$.price') AS DECIMAL(10, 2)) AS price,
+        CAST(GET_JSON_OBJECT(`row`, '$$.client_id') AS BIGINT) AS client_id,
+        CAST(GET_JSON_OBJECT(`row`, '$$.table_id') AS BIGINT) AS table_id,
         tx_id,
         commit_lsn,
         committed_at
-    FROM dimension_changes
+    FROM source_history
+    WHERE `table` <> 'public.orders'
 ),
 
 looked_up AS (
