@@ -56,7 +56,7 @@ ALLOWED = {
     "repair": FOUNDATION | {"cdc", "ledger", "sinks", "sources"},
     "stack": FOUNDATION | {"jars", "pipeline", "sources"},
     "supervise": FOUNDATION | {"stack"},
-    "parity_pages": FOUNDATION | {"ledger", "supervise"},
+    "parity_pages": FOUNDATION | {"ledger", "pipeline", "supervise"},
     "observe": FOUNDATION | {"sinks", "sources", "supervise"},
     "streams": FOUNDATION
     | {
@@ -64,7 +64,7 @@ ALLOWED = {
         "supervise",
     },
     "maintain": FOUNDATION | {"sinks", "stack", "supervise"},
-    "publish": FOUNDATION | {"ledger", "sinks", "sources", "supervise"},
+    "publish": FOUNDATION | {"ledger", "pipeline", "sinks", "sources", "supervise"},
     "cli": FOUNDATION
     | {
         *("batch", "jars", "ledger", "maintain", "observe", "parity", "parity_pages", "pipeline"),
@@ -72,8 +72,8 @@ ALLOWED = {
     },
     "airflow_ops": FOUNDATION
     | {
-        *("jars", "ledger", "maintain", "parity", "publish", "quality", "repair", "spark"),
-        *("stack", "supervise"),
+        *("jars", "ledger", "maintain", "parity", "pipeline", "publish", "quality", "repair"),
+        *("spark", "stack", "supervise"),
     },
     "airflow_ui": FOUNDATION | {"ledger", "parity_pages", "quality"},
     "dags": FOUNDATION | {"airflow_ops"},

@@ -9,6 +9,9 @@ PIPELINE = "pizzeria"
 """The folder of its tables, and of its handwritten SQL."""
 MANIFEST = "orders_enriched"
 """Its folder below include/sql with query and manifest."""
+VERSION_OF_BEFORE = "9d49c806047c4dcc"
+"""Of its query and tables as they were when rows, commits and lines began to carry a version: those
+that carry none are of this one."""
 
 # --- PostgreSQL -----------------------------------------------------------------------------
 DATABASE = "pizzeria"

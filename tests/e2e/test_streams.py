@@ -24,7 +24,7 @@ from lockstep.parity.check import Check, check_window
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import readiness
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, VERSION_OF_BEFORE
 from lockstep.repair.orders import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
@@ -116,7 +116,7 @@ def any_share_of_races(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def compared(bench: Bench, window: Window, spark: SparkSession, mode: StreamMode) -> Check:
     wait_until_past_the_cut(bench.settings, window, mode)
-    ready = readiness(bench.settings, window, mode)
+    ready = readiness(bench.settings, window, mode, VERSION_OF_BEFORE)
     return check_window(lambda: spark, bench.settings, window, mode, ready)
 
 
@@ -190,7 +190,9 @@ def test_once_repaired_nothing_has_changed_after_the_cut_in_any_mode(
 def wait_until_past_the_cut(settings: Settings, window: Window, mode: StreamMode) -> None:
     """A quiet stream commits its frontier now and then."""
     deadline = time.monotonic() + CAUGHT_UP_SECONDS_MAX
-    while (ready := readiness(settings, window, mode)).verdict is Verdict.WAITING:
+    while (
+        ready := readiness(settings, window, mode, VERSION_OF_BEFORE)
+    ).verdict is Verdict.WAITING:
         assert time.monotonic() < deadline, ready.reason
         time.sleep(1)
 

@@ -9,11 +9,19 @@ from random import Random
 
 import pytest
 from lockstep.ledger import book
-from lockstep.ledger.entries import Comparison, Difference, Judged, Verified, verified
+from lockstep.ledger.entries import (
+    LEDGER_COLUMNS,
+    Comparison,
+    Difference,
+    Judged,
+    Verified,
+    verified,
+)
 from lockstep.ledger.status import status_table
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
+from lockstep.pizzeria import PARITY_LEDGER, VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from rich.console import Console
 
@@ -21,12 +29,18 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 PASS, FAIL, WAITING, NOT_COVERED = Verdict.PASS, Verdict.FAIL, Verdict.WAITING, Verdict.NOT_COVERED
 
 
+NOW = VERSION_OF_BEFORE
+
+
 def hour(number: int) -> datetime:
     return NOON + timedelta(hours=number)
 
 
 def judged(*lines: Comparison) -> list[Judged]:
-    return [Judged(o.mode, o.window.start, o.window.end, o.verdict, o.checked_at) for o in lines]
+    return [
+        Judged(o.mode, o.window.start, o.window.end, o.verdict, o.checked_at, o.pipeline_version)
+        for o in lines
+    ]
 
 
 def line(number: int, verdict: Verdict, checked: int = 0, **changed: object) -> Comparison:
@@ -71,17 +85,17 @@ def test_a_mode_is_verified_over_the_last_windows_that_passed_without_a_gap(
 ) -> None:
     lines = [line(n, verdict) for n, verdict in enumerate(verdicts) if verdict is not None]
     expected = since_and_through and Verified(*map(hour, since_and_through))
-    assert verified(reversed(judged(*lines))) == expected
+    assert verified(reversed(judged(*lines)), NOW) == expected
 
 
 def test_an_hour_compared_again_closes_the_gap_and_opens_one() -> None:
     lines = [line(0, PASS), line(1, FAIL), line(2, PASS)]
-    assert verified(judged(*lines)) == Verified(hour(2), hour(3))
-    assert verified(judged(*lines, line(1, PASS, checked=5))) == Verified(hour(0), hour(3))
+    assert verified(judged(*lines), NOW) == Verified(hour(2), hour(3))
+    assert verified(judged(*lines, line(1, PASS, checked=5)), NOW) == Verified(hour(0), hour(3))
     again = [*lines, line(1, PASS, checked=5), line(1, FAIL, checked=9)]
-    assert verified(judged(*again)) == Verified(hour(2), hour(3))
+    assert verified(judged(*again), NOW) == Verified(hour(2), hour(3))
     for lines_in_any_order in permutations(judged(*again)):
-        assert verified(lines_in_any_order) == Verified(hour(2), hour(3))
+        assert verified(lines_in_any_order, NOW) == Verified(hour(2), hour(3))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -103,7 +117,7 @@ def test_no_moment_of_what_is_verified_is_in_a_window_that_did_not_pass(seed: in
     hours = [number for number in range(15) if is_verified(hour(number))]
     since = max((n for n in hours if n - 1 not in hours), default=None)
     expected = None if since is None else Verified(hour(since), hour(hours[-1] + 1))
-    assert verified(judged(*lines)) == expected, f"seed {seed}"
+    assert verified(judged(*lines), NOW) == expected, f"seed {seed}"
 
 
 def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -> None:
@@ -149,8 +163,29 @@ def test_a_line_is_there_only_with_its_differences(
 def test_the_status_shows_each_mode_and_its_newest_hours() -> None:
     lines = [line(0, PASS), line(1, FAIL), line(0, WAITING, mode=StreamMode.LOOKUP)]
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(status_table(judged(*lines)))
+    console.print(status_table(judged(*lines), NOW))
     text = console.export_text()
     assert "2024-05-01 13:00Z" in text
     assert "✓✗" in text
     assert "temporal" not in text
+
+
+def test_what_another_version_of_the_pipeline_agreed_on_verifies_nothing() -> None:
+    first = [line(0, PASS), line(1, PASS)]
+    edited = line(2, PASS, pipeline_version="another")
+    assert verified(judged(*first, edited), NOW) == Verified(hour(0), hour(2))
+    assert verified(judged(*first, edited), "another") == Verified(hour(2), hour(3))
+    assert verified(judged(*first), "another") is None
+
+
+def test_a_ledger_of_before_versions_goes_on(tmp_path: Path) -> None:
+    """Its lines are of the version that the pipeline had then."""
+    settings = Settings(home=tmp_path)
+    row = book.line_row(line(0, PASS))
+    del row["pipeline_version"]
+    of_before = {name: kind for name, kind in LEDGER_COLUMNS.items() if name in row}
+    book.append_rows(settings, PARITY_LEDGER, of_before, [row])
+    assert book.judged(settings) == judged(line(0, PASS))
+    book.append(settings, line(1, PASS, pipeline_version="another"), [])
+    assert {one.version for one in book.judged(settings)} == {VERSION_OF_BEFORE, "another"}
+    assert [one.pipeline_version for one in book.lines(settings)] == [VERSION_OF_BEFORE, "another"]

@@ -18,6 +18,7 @@ from lockstep.pipeline.result_tables import HISTORY_PARTITION
 from lockstep.pizzeria import (
     ORDERS_ENRICHED_BATCH,
     SOURCE_HISTORY,
+    VERSION_OF_BEFORE,
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
@@ -61,7 +62,7 @@ def look(
     )
     stored.append(SCHEMA.empty_table(), history, 1)
     monkeypatch.setattr(room.change_topic, "began_at", lambda _: began)
-    return readiness(settings, WINDOW, mode)
+    return readiness(settings, WINDOW, mode, VERSION_OF_BEFORE)
 
 
 def test_both_sides_past_the_cut_are_ready(
@@ -182,10 +183,10 @@ def test_a_stream_that_never_ran_and_a_window_that_nobody_wrote_are_errors(
 ) -> None:
     assert modes_with_tables(settings) == []
     with pytest.raises(LakehouseError, match="there is no Delta table"):
-        readiness(settings, WINDOW, MODE)
+        readiness(settings, WINDOW, MODE, VERSION_OF_BEFORE)
     other = type(WINDOW)(WINDOW.end, WINDOW.end + timedelta(hours=1))
     with pytest.raises(WindowNotWrittenError):
-        readiness(settings, other, MODE)
+        readiness(settings, other, MODE, VERSION_OF_BEFORE)
 
 
 def test_the_worst_verdict_is_the_exit_code() -> None:
@@ -195,3 +196,23 @@ def test_the_worst_verdict_is_the_exit_code() -> None:
     assert worst([Verdict.PASS, Verdict.WAITING]) is Verdict.WAITING
     assert worst([Verdict.WAITING, Verdict.NOT_COVERED]) is Verdict.NOT_COVERED
     assert worst([Verdict.PASS]) is Verdict.PASS
+
+
+def test_a_run_or_a_stream_of_another_version_of_the_pipeline_is_not_covered(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither says a version here, so that both are of the one of before versions."""
+    assert look(settings, monkeypatch).verdict is None
+    edited = readiness(settings, WINDOW, MODE, "another")
+    assert edited.verdict is Verdict.NOT_COVERED
+    assert f"version {VERSION_OF_BEFORE}" in edited.reason
+    assert "run the window again" in edited.reason
+
+
+def test_a_streams_table_of_another_version_is_named_with_what_to_do(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_change_log(settings, MODE, version="another")
+    other = look(settings, monkeypatch)
+    assert other.verdict is Verdict.NOT_COVERED
+    assert f"lockstep stream rebuild {MODE}" in other.reason

@@ -4,14 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lockstep import pizzeria
 from lockstep.pipeline.catalog import Column
 from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.streams.as_of_commit import change_log
 
 from tests.plant.planned import FACT, NAMES, SENSOR, SITE, planned
 from tests.plant.project import MANIFEST, QUERY
+from tests.project import PROJECT_DIR
 
 SCHEMA = arrow_schema({"commit_date": "date"})
 
@@ -55,3 +58,8 @@ def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=f"of version {before.version} of pipeline") as refused:
         change_log(settings, uri, now, SCHEMA, 7)
     assert now.version in str(refused.value)
+
+
+def test_rows_without_a_version_are_of_the_pizzerias_query_as_it_is() -> None:
+    """An edited query makes another version: then this one stays that of the rows of before."""
+    assert plan_named(PROJECT_DIR, pizzeria.MANIFEST).version == pizzeria.VERSION_OF_BEFORE

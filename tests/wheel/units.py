@@ -114,7 +114,7 @@ def kafka_login() -> None:
 def ledger() -> None:
     from lockstep.ledger.status import status_table
 
-    assert status_table([]).row_count == 0
+    assert status_table([], "").row_count == 0
 
 
 def maintain() -> None:

@@ -226,5 +226,7 @@ def comparisons(events: Sequence[Mapping[str, Any]], start: str, end: str) -> li
 
 def _is_waiting(settings: Settings, window: Window, mode: str) -> bool:
     from lockstep.parity.readiness import readiness
+    from lockstep.pipeline.plan import plan_named
 
-    return readiness(settings, window, StreamMode(mode)).verdict is Verdict.WAITING
+    version = plan_named(settings.project, pizzeria.MANIFEST).version
+    return readiness(settings, window, StreamMode(mode), version).verdict is Verdict.WAITING

@@ -97,6 +97,10 @@ def status() -> None:
 
     from lockstep.ledger import book
     from lockstep.ledger.status import status_table
+    from lockstep.pipeline.plan import plan_named
+    from lockstep.pizzeria import MANIFEST
     from lockstep.settings import Settings
 
-    Console(highlight=False).print(status_table(book.judged(Settings.load())))
+    settings = Settings.load()
+    version = plan_named(settings.project, MANIFEST).version
+    Console(highlight=False).print(status_table(book.judged(settings), version))

@@ -20,7 +20,7 @@ from lockstep.ledger.entries import (
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
-from lockstep.pizzeria import PARITY_DIFFERENCES, PARITY_LEDGER
+from lockstep.pizzeria import PARITY_DIFFERENCES, PARITY_LEDGER, VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -60,15 +60,24 @@ def lines(
 
 def judged(settings: Settings) -> list[Judged]:
     """The least of every line: a year of hours and modes is read in a moment."""
-    query = "SELECT mode, window_start, window_end, verdict, checked_at FROM ledger"
-    found = _table(settings, PARITY_LEDGER, query)
-    if found is None:
+    uri = settings.table_uri(PARITY_LEDGER)
+    if not DeltaTable.is_deltatable(uri):
         return []
-    modes, starts, ends, verdicts, times = (column.to_pylist() for column in found.columns)
+    ledger = open_table(uri)
+    is_versioned = "pipeline_version" in {field.name for field in ledger.schema().fields}
+    version = "pipeline_version" if is_versioned else "NULL"
+    query = (
+        "SELECT mode, window_start, window_end, verdict, checked_at, "  # noqa: S608
+        f"COALESCE({version}, '{VERSION_OF_BEFORE}') AS version FROM ledger"
+    )
+    found = run_query(query, {"ledger": ledger}).read_all()
+    modes, starts, ends, verdicts, *others = (column.to_pylist() for column in found.columns)
     known = {str(value): value for value in (*StreamMode, *Verdict)}
     return [
-        Judged(known[mode], start, end, known[verdict], at)
-        for mode, start, end, verdict, at in zip(modes, starts, ends, verdicts, times, strict=True)
+        Judged(known[mode], start, end, known[verdict], *rest)
+        for mode, start, end, verdict, *rest in zip(
+            modes, starts, ends, verdicts, *others, strict=True
+        )
     ]
 
 
@@ -105,7 +114,10 @@ def _table(settings: Settings, table: str, query: str) -> pa.Table | None:
 def append_rows(
     settings: Settings, table: str, columns: Mapping[str, str], rows: list[dict]
 ) -> None:
-    """Add lines to one of the ledger's tables, which nobody rewrites. Raises LakehouseError."""
+    """Add lines to one of the ledger's tables; none is rewritten. Raises LakehouseError.
+
+    A table that lacks a column gets it, with nulls in the lines of before.
+    """
     content = pa.Table.from_pylist(rows, arrow_schema(columns))
     uri = settings.table_uri(table)
 
@@ -117,7 +129,9 @@ def append_rows(
     )
     def write() -> None:
         with sole_writer(settings, table):
-            write_deltalake(uri, content, mode="append", configuration=_APPEND_ONLY)
+            write_deltalake(
+                uri, content, mode="append", schema_mode="merge", configuration=_APPEND_ONLY
+            )
             if (written := DeltaTable(uri)).version() % COMPACTED_EVERY == COMPACTED_EVERY - 1:
                 written.optimize.compact()
                 written.create_checkpoint()
@@ -148,8 +162,10 @@ def line_row(line: Comparison) -> dict:
 def _line_of(row: dict) -> Comparison:
     counts = {kind: row.pop(kind) for kind in DifferenceClass}
     window = Window(row.pop("window_start"), row.pop("window_end"))
+    version = row.pop("pipeline_version", None) or VERSION_OF_BEFORE
     row["mode"], row["verdict"] = StreamMode(row["mode"]), Verdict(row["verdict"])
-    return Comparison(window=window, counts={k: n for k, n in counts.items() if n}, **row)
+    counts = {kind: n for kind, n in counts.items() if n}
+    return Comparison(window=window, counts=counts, pipeline_version=version, **row)
 
 
 def _difference_row(line: Comparison, difference: Difference) -> dict:

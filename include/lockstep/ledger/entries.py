@@ -9,6 +9,7 @@ from typing import NamedTuple
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
+from lockstep.pizzeria import VERSION_OF_BEFORE
 
 LEDGER_COLUMNS = {
     "check_id": "string",
@@ -28,7 +29,9 @@ LEDGER_COLUMNS = {
     "definition": "string",
     "checked_at": "timestamp",
     "seconds": "double",
+    "pipeline_version": "string",
 }
+"""pipeline_version: null in lines of before versions; they are of VERSION_OF_BEFORE."""
 DIFFERENCES_COLUMNS = {
     "check_id": "string",
     "window_start": "timestamp",
@@ -52,6 +55,7 @@ class Comparison:
     counts: orders by class; those that are not there are 0.
     definition: identifies the SQL and the policy that judged.
     seconds: how long it took, without the start of a session.
+    pipeline_version: of the pipeline's folder when it was judged.
     """
 
     check_id: str
@@ -69,6 +73,7 @@ class Comparison:
     definition: str
     checked_at: datetime
     seconds: float
+    pipeline_version: str = VERSION_OF_BEFORE
     counts: Mapping[DifferenceClass, int] = field(default_factory=dict)
 
 
@@ -93,13 +98,17 @@ class Verified:
 
 
 class Judged(NamedTuple):
-    """The least of a line: which window of which mode came to which verdict, and when."""
+    """The least of a line: which window of which mode came to which verdict, and when.
+
+    version: of the pipeline's folder at that time.
+    """
 
     mode: StreamMode
     start: datetime
     end: datetime
     verdict: Verdict
     checked_at: datetime
+    version: str = VERSION_OF_BEFORE
 
 
 def newest_of_each_window(lines: Iterable[Judged]) -> list[Judged]:
@@ -110,16 +119,16 @@ def newest_of_each_window(lines: Iterable[Judged]) -> list[Judged]:
     return [newest[bounds] for bounds in sorted(newest)]
 
 
-def verified(lines: Iterable[Judged]) -> Verified | None:
+def verified(lines: Iterable[Judged], version: str) -> Verified | None:
     """How far a mode is verified now, given all of its lines; None when no window passed.
 
     The most recent stretch of time that windows which passed cover without a gap, and that no
     other window touches. A window counts as it came out last: compared again, it can close a gap
-    or open one.
+    or open one. version: of the pipeline now; that another version agreed proves nothing.
     """
     steps: defaultdict[datetime, Counter[bool]] = defaultdict(Counter)
     for line in newest_of_each_window(lines):
-        passed = line.verdict is Verdict.PASS
+        passed = line.verdict is Verdict.PASS and line.version == version
         steps[line.start][passed] += 1
         steps[line.end][passed] -= 1
     covering: Counter[bool] = Counter()

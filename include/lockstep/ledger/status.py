@@ -12,8 +12,11 @@ from lockstep.model.modes import StreamMode
 NEWEST = 24
 
 
-def status_table(lines: Sequence[Judged]) -> Table:
-    """A row for each mode that was ever compared; the newest windows on the right."""
+def status_table(lines: Sequence[Judged], version: str) -> Table:
+    """A row for each mode that was ever compared; the newest windows on the right.
+
+    version: of the pipeline now.
+    """
     table = Table(box=None, pad_edge=False)
     for title in ("mode", "verified since", "verified through", "windows", "newest"):
         table.add_column(title, justify="right" if title == "windows" else "left")
@@ -22,7 +25,7 @@ def status_table(lines: Sequence[Judged]) -> Table:
         if not mine:
             continue
         windows = newest_of_each_window(mine)
-        reach = verified(mine)
+        reach = verified(mine, version)
         table.add_row(
             mode,
             _time(reach and reach.since),

@@ -87,6 +87,7 @@ def check_window(
         definition=comparison.definition(),
         checked_at=datetime.now(UTC),
         seconds=time.monotonic() - started,
+        pipeline_version=ready.version,
     )
     failing = policy.failing(mode, compared.counts, compared.orders)
     differences = evidence.differences(settings, compared.differing)

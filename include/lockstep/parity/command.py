@@ -15,6 +15,8 @@ from lockstep.model.window import Window
 from lockstep.parity.check import Check, check_window
 from lockstep.parity.readiness import modes_with_tables, readiness
 from lockstep.parity.report import print_checks
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 
@@ -35,7 +37,8 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
     if not modes:
         raise LakehouseError("no stream ever ran here: `lockstep stream start all` starts them")
     # What is not there at all is said before Spark starts.
-    ready = {mode: readiness(settings, window, mode) for mode in modes}
+    version = plan_named(settings.project, MANIFEST).version
+    ready = {mode: readiness(settings, window, mode, version) for mode in modes}
     session = cache(lambda: spark_session(settings, f"lockstep parity {window}"))
     try:
         checks = [check_window(session, settings, window, mode, ready[mode]) for mode in modes]

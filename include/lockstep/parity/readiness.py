@@ -11,7 +11,12 @@ from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, SOURCE_HISTORY, change_log_table
+from lockstep.pizzeria import (
+    ORDERS_ENRICHED_BATCH,
+    SOURCE_HISTORY,
+    VERSION_OF_BEFORE,
+    change_log_table,
+)
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sinks.delta_window import of_time
@@ -28,6 +33,7 @@ class Readiness:
 
     verdict: waiting, not_covered, or None when nothing stands against it; reason says why.
     frontier: the stream's; None before its first commit.
+    version: of the pipeline that both are of.
     capture_began: when change capture began; what was committed before is in its snapshot.
     """
 
@@ -39,6 +45,7 @@ class Readiness:
     verdict: Verdict | None
     reason: str
     repairs: tuple[RepairCommit, ...] = ()
+    version: str = VERSION_OF_BEFORE
 
     def cuts_of_repaired(self) -> dict[int, Cut]:
         """The cut of each order that was repaired: its last repair's."""
@@ -54,8 +61,10 @@ def modes_with_tables(settings: Settings) -> list[StreamMode]:
     ]
 
 
-def readiness(settings: Settings, window: Window, mode: StreamMode) -> Readiness:
-    """Raises WindowNotWrittenError when no run wrote the window; LakehouseError when a table is not
+def readiness(settings: Settings, window: Window, mode: StreamMode, version: str) -> Readiness:
+    """version: of the pipeline's folder.
+
+    Raises WindowNotWrittenError when no run wrote the window; LakehouseError when a table is not
     there; StreamError when Kafka does not say when change capture began.
     """
     batch = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
@@ -64,6 +73,8 @@ def readiness(settings: Settings, window: Window, mode: StreamMode) -> Readiness
     frontier = reached_of(stream).frontier
     began = change_topic.began_at(settings)
     verdict, reason = _hindrance(settings, written, stream, began)
+    if other := _other_version(written.run, stream, mode, version):
+        verdict, reason = Verdict.NOT_COVERED, other
     return Readiness(
         run=written.run,
         batch_version=batch.version(),
@@ -73,6 +84,7 @@ def readiness(settings: Settings, window: Window, mode: StreamMode) -> Readiness
         verdict=verdict,
         reason=reason,
         repairs=written.repairs,
+        version=version,
     )
 
 
@@ -96,6 +108,23 @@ def _hindrance(
         looked_up_at = _last_look_up(stream, written.run.window, marker_lsn)
         reason = _lag(tables, looked_up_at, "the window's last raced look-up")
     return (Verdict.WAITING, reason) if reason else (None, "")
+
+
+def _other_version(run: RunCommit, stream: DeltaTable, mode: StreamMode, version: str) -> str:
+    """Which side is of another version of the pipeline than its folder; empty when none is."""
+    of_run = run.pipeline_version or VERSION_OF_BEFORE
+    if of_run != version:
+        return (
+            f"the hourly run is of version {of_run} of the pipeline, and its folder is of version "
+            f"{version}: run the window again"
+        )
+    of_stream = stream.metadata().description or VERSION_OF_BEFORE
+    if of_stream != version:
+        return (
+            f"the stream's table is of version {of_stream} of the pipeline, and its folder is of "
+            f"version {version}: `lockstep stream rebuild {mode}`"
+        )
+    return ""
 
 
 def _lag(tables: Mapping[str, DeltaTable], position: int, what: str) -> str:

@@ -14,6 +14,8 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity_pages.delay_chart import delay_chart
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import Observation, observe
@@ -46,6 +48,7 @@ def overview(settings: Settings, hour_url: HourUrl, window: Window | None = None
     window: these hours; None: the last HOURS.
     """
     now = datetime.now(UTC)
+    version = plan_named(settings.project, MANIFEST).version
     of_mode: dict[StreamMode, list[Judged]] = defaultdict(list)
     for judged in book.judged(settings):
         of_mode[judged.mode].append(judged)
@@ -62,7 +65,7 @@ def overview(settings: Settings, hour_url: HourUrl, window: Window | None = None
         if of_mode[mode] or seen.desired is not None:
             lines = [line for (of, *_), line in shown.items() if of is mode]
             modes.append(
-                _mode(seen, verified(of_mode[mode]))
+                _mode(seen, verified(of_mode[mode], version))
                 | {"name": mode, **_hours(mode, lines, starts, hour_url)}
             )
     ticks = [f"{s:%H:%M}" if s.hour % 6 == 0 else "" for s in starts]

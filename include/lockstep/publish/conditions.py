@@ -11,7 +11,8 @@ from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, ver
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import HOUR, last_due_window
-from lockstep.pizzeria import change_log_table
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST, change_log_table
 from lockstep.publish.table import Fed
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of, reached_of
@@ -31,7 +32,8 @@ def require_verified(settings: Settings, mode: StreamMode, hours: int, as_of: da
     is in the way.
     """
     lines = [line for line in book.judged(settings) if line.mode is mode]
-    reach, due = verified(lines), last_due_window(as_of)
+    version = plan_named(settings.project, MANIFEST).version
+    reach, due = verified(lines, version), last_due_window(as_of)
     if reach is None:
         raise CutoverRefusedError(
             mode, f"no window of {mode} has passed a comparison with the batch yet"

@@ -31,6 +31,8 @@ def switch_content(uri: str, new_uri: str) -> int:
         table = _opened(uri, new)
         table.alter.set_table_properties({APPEND_ONLY: "false"})
         _overwrite(table, new)
+        if described := new.metadata().description:
+            table.alter.set_table_description(described)
         table.alter.set_table_properties({APPEND_ONLY: "true"})
         return DeltaTable(uri).count()
     except (DeltaError, OSError) as error:

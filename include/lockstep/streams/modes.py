@@ -8,9 +8,10 @@ from lockstep.cdc.order_records import ORDERS_RECORDS
 from lockstep.cdc.records import RecordDecoder
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import Plan, PlannedTable, captured_tables, plan_of, plans_of
 from lockstep.pipeline.project import read_project
-from lockstep.pizzeria import CHANGE_TOPIC, MANIFEST, SOURCE, SOURCE_HISTORY
+from lockstep.pizzeria import CHANGE_TOPIC, MANIFEST, SOURCE, SOURCE_HISTORY, VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
 from lockstep.streams import published
@@ -55,7 +56,7 @@ class Modes:
         if mode == HISTORY:
             self._history_log(self.settings, None)
         else:
-            open_change_log(self.settings, StreamMode(mode))
+            open_change_log(self.settings, StreamMode(mode), version=self.plan.version)
 
     def sink_of(
         self, spark: "SparkSession", mode: str, capture_id: int, into: Settings | None = None
@@ -68,7 +69,8 @@ class Modes:
         target = into or self.settings
         if mode == HISTORY:
             return SourceHistorySink(self._history_log(target, capture_id), self.captured)
-        log = open_change_log(target, StreamMode(mode), capture_id)
+        log = open_change_log(target, StreamMode(mode), capture_id, self.plan.version)
+        self._require_version(log, mode)
         if mode in JOINED:
             return self._joined(spark, log)
         return ChangeLogSink(log, self._enrichment(spark, mode))
@@ -85,6 +87,15 @@ class Modes:
         if mode == HISTORY:
             return rows_decoder(CHANGE_TOPIC, self.captured, keeps_texts=True)
         return self._rows_decoder if mode in JOINED else ORDERS_RECORDS
+
+    def _require_version(self, log: AppendLog, mode: str) -> None:
+        version = log.description or VERSION_OF_BEFORE
+        if version != self.plan.version:
+            raise PipelineError(
+                f"{log.uri} is of version {version} of pipeline {self.plan.name}, and its folder "
+                f"is of version {self.plan.version}: its query, key, time or the columns that it "
+                f"reads have changed. `lockstep stream rebuild {mode}` makes the table again"
+            )
 
     @cached_property
     def _rows_decoder(self) -> RecordDecoder:

@@ -79,15 +79,22 @@ class Enrichment(ABC):
 
 
 def open_change_log(
-    settings: Settings, mode: StreamMode, capture_id: int | None = None
+    settings: Settings,
+    mode: StreamMode,
+    capture_id: int | None = None,
+    version: str | None = None,
 ) -> AppendLog:
-    """The mode's change log, for its one writer; capture_id: of what it will append."""
+    """The mode's change log, for its one writer.
+
+    capture_id: of what it will append. version: of the pipeline; a new table is described by it.
+    """
     return AppendLog(
         settings.table_uri(change_log_table(mode)),
         arrow_schema(change_log_columns(mode)),
         CHANGE_LOG_PARTITION,
         settings.stream_versions_kept_hours,
         capture_id,
+        version,
     )
 
 
