@@ -46,11 +46,12 @@ def delivered(rng: random.Random) -> list[Record]:
     history: list[Record] = []
     for tx in range(1, TRANSACTIONS + 1):
         size = rng.randint(1, 5)
-        body: list[Record] = [Begin(0, tx), *(change(tx, n + 1) for n in range(size))]
+        body: list[Record] = [change(tx, n + 1) for n in range(size)]
         if rng.random() < 0.2:
             rng.shuffle(body)
+        body.insert(0, Begin(0, tx))
         last = end(tx, tx * 10, orders=size)
-        body.insert(rng.randint(0, len(body)) if rng.random() < 0.2 else len(body), last)
+        body.insert(rng.randint(1, len(body)) if rng.random() < 0.2 else len(body), last)
         history.extend(body)
     found: list[Record] = []
     at = 0

@@ -1,13 +1,14 @@
 """The tracker: whole transactions, in commit order, once, whatever comes twice or out of place."""
 
 import random
+from collections import Counter
 
 import pytest
 from lockstep.cdc import transactions
-from lockstep.cdc.records import MESSAGES, Begin, Skipped, SnapshotNotice
+from lockstep.cdc.records import MESSAGES, Begin, Record, Skipped, SnapshotNotice
 from lockstep.cdc.transactions import TRUNCATE, Transaction, TransactionTracker
 from lockstep.errors import SnapshotRepeatedError
-from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX
+from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX, TABLES
 
 from tests.cdc.histories import COMMITS, change, delivered, end, interleaved, placed
 
@@ -292,3 +293,66 @@ def test_a_crash_between_two_commits_of_what_was_released_together_loses_nothing
                 break
     assert crashes, f"seed {seed}"
     assert written == COMMITS, f"seed {seed}"
+
+
+def test_a_second_begin_starts_a_transaction_from_the_beginning() -> None:
+    """A connector that captures other tables since counts its changes otherwise."""
+    first = [Begin(0, 7), change(7, 1, CLIENTS), change(7, 2), change(7, 3, CLIENTS)]
+    again = [Begin(0, 7), change(7, 1), change(7, 2), end(7, 70, orders=2)]
+    (whole,) = tracker().feed(placed([*first, *again]))
+    assert [(one.table, one.total_order) for one in whole.changes] == [(ORDERS, 1), (ORDERS, 2)]
+    assert (whole.offsets.first, whole.change_count) == (4, 2)
+
+
+def test_a_begin_that_is_read_again_starts_nothing_again() -> None:
+    follower = tracker(held_back=True)
+    records = placed([Begin(0, 7), change(7, 1), change(7, 2), end(7, 70, orders=2)])
+    assert follower.feed(records[:2]) == []
+    assert commits(follower.feed([records[0], *records[2:]])) == [70]
+
+
+def test_what_lies_before_the_last_begin_and_comes_late_does_not_count() -> None:
+    first = [Begin(0, 7), change(7, 1, CLIENTS), change(7, 2, CLIENTS)]
+    again = [Begin(0, 7), change(7, 1), end(7, 70, orders=1, clients=1), change(7, 2, CLIENTS)]
+    records = placed([*first, *again])
+    follower = tracker(held_back=True)
+    assert follower.feed([*records[3:6], *records[:3]]) == []
+    assert commits(follower.feed(records[6:])) == [70]
+
+
+def test_a_transaction_that_starts_again_after_its_end_still_holds_the_others_back() -> None:
+    """Records of it were lost; the transactions behind it were sent already."""
+    lost = [Begin(0, 7), end(7, 70, orders=2, clients=1)]
+    behind = [Begin(0, 8), change(8, 1), end(8, 80, orders=1)]
+    follower = tracker()
+    records = placed([*lost, *behind, Begin(0, 7), change(7, 1), end(7, 70, orders=1), *behind])
+    assert follower.feed(records[:6]) == []
+    assert commits(follower.feed(records[6:])) == [70, 80]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_connectors_restarted_with_other_tables_give_each_transaction_as_it_was_sent_last(
+    seed: int,
+) -> None:
+    rng = random.Random(seed)
+    records: list[Record] = []
+    expected: list[list[str]] = []
+    for tx in range(1, 15):
+        for is_last in (*[False] * rng.randint(0, 2), True):
+            captured = rng.sample((ORDERS, CLIENTS, TABLES), rng.randint(1, 3))
+            tables = rng.choices(captured, k=rng.randint(1, 6))
+            sent = [Begin(0, tx), *(change(tx, n, table) for n, table in enumerate(tables, 1))]
+            records += sent if is_last else sent[: rng.randint(1, len(sent))]
+        records.append(end(tx, tx * 10, **Counter(tables)))
+        expected.append(tables)
+    records, released, at = placed(records), [], 0
+    follower = tracker(wanted={ORDERS, CLIENTS, TABLES})
+    while at < len(records):
+        step = rng.randint(1, 9)
+        released += follower.feed(records[at : at + step])
+        at += step
+        if rng.random() < 0.3:  # a driver goes on where its table says
+            frontier = released[-1].commit_lsn if released else 0
+            at = min(at, follower.resume_offset)
+            follower = tracker(frontier, at, wanted={ORDERS, CLIENTS, TABLES})
+    assert [[one.table for one in whole.changes] for whole in released] == expected, f"seed {seed}"

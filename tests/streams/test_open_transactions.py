@@ -104,6 +104,27 @@ def test_a_transaction_too_large_to_keep_goes_on_as_it_comes(
     assert store.held() == []
 
 
+def test_a_second_begin_drops_what_is_held_of_its_transaction() -> None:
+    """Its changes are sent again from the first on, maybe with other numbers."""
+    body = [Begin(0, 7), change(7, 1), change(7, 2)]
+    records = placed([*body, *body[:2], end(7, 50, orders=1)])
+    store = Store()
+    assert store.micro_batch(records[:3]) == [0]
+    assert store.micro_batch(records[3:4]) == [3]
+    assert store.held() == [3]
+    assert store.micro_batch(records[4:]) == [3, 4, 5]
+    assert (store.held(), store.count(7)) == ([], None)
+
+
+def test_an_end_before_a_second_begin_goes_on() -> None:
+    """It keeps transactions behind it from being released before their turn."""
+    body = [Begin(0, 7), change(7, 1)]
+    records = placed([body[0], end(7, 50, orders=1), *body, end(7, 50, orders=1)])
+    store = Store()
+    assert store.micro_batch(records[:4]) == [1, 2]
+    assert store.micro_batch(records[4:]) == [2, 3, 4]
+
+
 @pytest.mark.parametrize(
     "value",
     [

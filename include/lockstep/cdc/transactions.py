@@ -6,6 +6,10 @@ their commit LSNs, and nothing behind one that is not whole is released. What ar
 before the frontier is ignored. So delivery at least once gives results exactly once, and what has
 been released is always a prefix of the database's history.
 
+A connector that is restarted sends a transaction under way again from its BEGIN on, and counts its
+changes otherwise if it captures other tables since. So each later BEGIN starts the transaction from
+the beginning, and what lies before it is not counted.
+
 Pure: no clock, no I/O. Records are fed in the order of their offsets, unless they were held back on
 their way.
 """
@@ -81,15 +85,23 @@ class IncompleteTransaction:
 
 @dataclass
 class _Pending:
-    """A transaction under way: what was seen of it so far; after_us: when the one before ended."""
+    """A transaction under way: what was seen of it so far.
+
+    after_us: when the one before ended. begin_offset: of its last BEGIN, if that was seen.
+    """
 
     first_offset: int
     last_offset: int
     after_us: int | None = None
+    begin_offset: int | None = None
     changes: list[Change] | None = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     seen_below: int = 1
     seen_ahead: set[int] = field(default_factory=set)
+
+    def is_of_before(self, record: Change | End) -> bool:
+        """Whether the record lies before the last BEGIN: it was held back, and came late."""
+        return self.begin_offset is not None and record.offset < self.begin_offset
 
     def add(self, change: Change, *, keep: bool) -> None:
         self.last_offset = max(self.last_offset, change.offset)
@@ -257,8 +269,15 @@ class TransactionTracker:
         return widened(tx, self._xid_near)
 
     def _note_begin(self, begin: Begin) -> None:
-        if begin.tx not in self._finished:
-            self._pending_of(begin.tx, begin.offset)
+        if begin.tx in self._finished:
+            return
+        pending = self._pending_of(begin.tx, begin.offset)
+        if pending.begin_offset is None:
+            pending.begin_offset = begin.offset
+        elif begin.offset > pending.begin_offset:
+            offset = begin.offset
+            started_again = _Pending(offset, offset, pending.after_us, begin_offset=offset)
+            self._pending[begin.tx] = started_again  # an END of before still holds others back
 
     def _note_skipped(self, skipped: Skipped) -> list[Transaction]:
         """Count what is given up: at its place in its transaction, or, if it does not say that, as
@@ -278,7 +297,9 @@ class TransactionTracker:
         self.changes_seen += 1
         if change.tx in self._finished:
             return []
-        self._pending_of(change.tx, change.offset).add(change, keep=keep)
+        pending = self._pending_of(change.tx, change.offset)
+        if not pending.is_of_before(change):
+            pending.add(change, keep=keep)
         return self._release() if change.tx in self._ends else []
 
     def _note_end(self, end: End) -> list[Transaction]:
@@ -290,10 +311,12 @@ class TransactionTracker:
             self._pending_of(end.tx, end.offset)
             self._ends[end.tx] = end
             heapq.heappush(self._ended, (end.commit_lsn, end.tx))
+        elif self._pending[end.tx].is_of_before(self._ends[end.tx]):
+            self._ends[end.tx] = end
         return self._release()
 
     def _note_snapshot(self, notice: SnapshotNotice) -> list[Transaction]:
-        """Rows count only of a snapshot that was completed; an unfinished one is begun anew."""
+        """Rows count only of a snapshot that was completed; an unfinished one begins again."""
         if notice.kind == "STARTED":
             if self.frontier is not None:
                 raise SnapshotRepeatedError(notice.offset)
@@ -331,6 +354,8 @@ class TransactionTracker:
         return released
 
     def _is_whole(self, pending: _Pending, end: End) -> bool:
+        if pending.is_of_before(end):
+            return False
         missing = sum(pending.missing(end.counts).values())
         if not missing:
             return True

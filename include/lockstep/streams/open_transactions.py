@@ -27,6 +27,8 @@ from lockstep.sources.python_worker import spare_garbage_collection
 
 HELD_RECORDS_MAX = 50_000
 """Records of one transaction kept in the state store: some 50 MB."""
+BEGIN = 0
+"""Instead of the number of a change."""
 PASSING = -1
 """Instead of the number of records held: this transaction's records go on as they come."""
 _HELD = (
@@ -39,7 +41,11 @@ _GOES_ON = Row("records")
 
 
 class HeldRecord(NamedTuple):
-    """What is kept of a record; expected: how many changes an END says the transaction has."""
+    """What is kept of a record.
+
+    total_order: the change's number in its transaction, from 1 on; BEGIN of a BEGIN, None of an
+    END. expected: how many changes an END says the transaction has.
+    """
 
     offset: int
     value: bytes | None
@@ -99,11 +105,29 @@ class OpenTransactions(StatefulProcessor):
     def _passed(
         self, tx: str, new: list[HeldRecord], held: int, chunks: int
     ) -> Sequence[HeldRecord]:
-        """The records of one transaction that go on now; the others are kept."""
+        """The records of one transaction that go on now; the others are kept.
+
+        A BEGIN starts the transaction from the beginning: what is held of it is dropped. Only an
+        END of before goes on, which keeps those behind it from being released.
+        """
         if held == PASSING:
             if is_whole(new):
                 self._open.removeKey((tx,))
             return new
+        begin = _last_begin(new)
+        if begin is None:
+            return self._passed_since_begin(tx, new, held, chunks)
+        for _ in self._taken(tx, chunks):
+            pass
+        if held:
+            self._open.removeKey((tx,))
+        ends = [record for record in new[:begin] if record.expected is not None]
+        return [*ends, *self._passed_since_begin(tx, new[begin:], 0, 0)]
+
+    def _passed_since_begin(
+        self, tx: str, new: list[HeldRecord], held: int, chunks: int
+    ) -> Sequence[HeldRecord]:
+        """The same of records without a BEGIN, or from it on."""
         if not held and is_whole(new):
             return new
         has_ended = any(record.expected is not None for record in new)
@@ -138,12 +162,18 @@ def _by_transaction(rows: Iterable[Row]) -> dict[str | None, list[HeldRecord]]:
     return found
 
 
+def _last_begin(records: Sequence[HeldRecord]) -> int | None:
+    """The place of the last BEGIN among records that are in the order of their offsets."""
+    places = [place for place, record in enumerate(records) if record.total_order == BEGIN]
+    return places[-1] if places else None
+
+
 def is_whole(records: Sequence[HeldRecord]) -> bool:
     """Whether an END is among the records, and as many distinct changes as it says."""
     counts = [record.expected for record in records if record.expected is not None]
     if not counts:
         return False
-    numbers = {record.total_order for record in records if record.total_order is not None}
+    numbers = {record.total_order for record in records if record.total_order}
     return len(numbers) >= max(counts)
 
 
@@ -186,7 +216,8 @@ def _belongs(value: bytes | None) -> _Belongs:
         return _NOWHERE
     if event.status is not None and event.id is not None:
         ended = event.status == "END"
-        return _Belongs(event.id.partition(":")[0], None, event.event_count if ended else None)
+        tx = event.id.partition(":")[0]
+        return _Belongs(tx, None, event.event_count) if ended else _Belongs(tx, BEGIN, None)
     if event.op == "r" or event.source is None or event.source.tx_id is None:
         return _NOWHERE
     total_order = event.transaction.total_order if event.transaction else None
@@ -198,8 +229,8 @@ def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     spare_garbage_collection()
     for batch in batches:
         belongs = [_belongs(value) for value in batch["value"].to_pylist()]
-        told = ([one[place] for one in belongs] for place in range(len(_BELONGS)))
-        columns = [batch["offset"], batch["value"], *told]
+        found = ([one[place] for one in belongs] for place in range(len(_BELONGS)))
+        columns = [batch["offset"], batch["value"], *found]
         table = pa.table(columns, schema=pa.unify_schemas([_RECORDS, _BELONGS]))
         yield pa.record_batch([[0], [_to_bytes(table)]], schema=_KEYED)
 
