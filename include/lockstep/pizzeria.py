@@ -110,6 +110,8 @@ SOURCE = "pizzeria"
 """Its folder below include/sources."""
 SOURCE_HISTORY = f"{SOURCE}/{SOURCE}__history"
 """The source's history, as pipeline.names.history_path has it."""
+HISTORY_OF_BEFORE = f"{PIPELINE}/dimension_changes"
+"""Of the tables that orders refer to; earlier versions made it, `lockstep upgrade` removes it."""
 DIMENSION_TABLES = (TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
 QUARANTINED_RECORDS = f"{PIPELINE}/stream_quarantine"
 QUARANTINED_COLUMNS = {

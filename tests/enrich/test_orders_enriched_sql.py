@@ -1,11 +1,17 @@
-"""The shared SQL: what it keeps, and which version of a name or price it takes."""
+"""The pizzeria's query: what it keeps, and which version of a name or price it takes."""
 
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from lockstep.enrich.orders import enrich_orders, valid_always
+from lockstep.enrich.plans import bind, run, run_at
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.query.at import at_rewrite, at_snapshot
+from lockstep.pizzeria import MANIFEST
 from pyspark.sql import DataFrame, SparkSession
+
+from tests.project import PROJECT_DIR
 
 pytestmark = pytest.mark.spark
 
@@ -28,27 +34,36 @@ SNAPSHOT: dict[str, list[tuple[Any, ...]]] = {
 }
 
 
+QUERY = plan_named(PROJECT_DIR, MANIFEST).query
+
+
 def relations(
     spark: SparkSession, rows: dict[str, list[tuple[Any, ...]]], extra: str = ""
-) -> dict[str, DataFrame]:
-    bound = {
-        table: spark.createDataFrame(rows[table], schema + extra)
+) -> dict[TableName, DataFrame]:
+    return {
+        TableName("public", table): spark.createDataFrame(rows[table], schema + extra)
         for table, schema in SCHEMAS.items()
     }
-    bound["orders"] = bound["orders"].selectExpr("*", "concat('row ', id) AS origin")
-    return bound
 
 
 def enriched_snapshot(spark: SparkSession, **changed: list[tuple[Any, ...]]) -> list[Any]:
-    tables = relations(spark, SNAPSHOT | changed)
-    rows = enrich_orders(spark, {name: valid_always(table) for name, table in tables.items()})
-    return rows.orderBy("order_id").collect()
+    for table, rows in relations(spark, SNAPSHOT | changed).items():
+        bind(rows, table)
+    return run(spark, at_snapshot(QUERY)).orderBy("order_id").collect()
+
+
+def enriched_at(
+    spark: SparkSession, rows: dict[str, list[tuple[Any, ...]]], *points: tuple[int, int]
+) -> list[Any]:
+    """points: ids of orders and commits."""
+    at = spark.createDataFrame(list(points), "id bigint, at_lsn bigint")
+    found = run_at(spark, at_rewrite(QUERY), relations(spark, rows, VALIDITY), at)
+    return found.orderBy("at_lsn").collect()
 
 
 def test_an_order_gets_its_names_and_prices(spark: SparkSession) -> None:
     (order,) = enriched_snapshot(spark)
     assert (order.order_id, order.client_name, order.table_name) == (1, "Ada", "Table 3")
-    assert order.origin == "row 1"
     assert order.pizzas[1].asDict() == {"pizza": "Marinara", "price": Decimal("7.25")}
 
 
@@ -88,9 +103,7 @@ def test_names_and_prices_are_those_of_the_orders_commit(spark: SparkSession) ->
             (7, "Funghi", Decimal("9.90"), 50, 2**63 - 1),
         ],
     }
-    before, after = (
-        enrich_orders(spark, relations(spark, rows, VALIDITY)).orderBy("order_id").collect()
-    )
+    before, after = enriched_at(spark, rows, (1, 49), (2, 50))
     assert (before.client_name, before.pizzas[0].price) == ("Ada", Decimal("9.50"))
     assert (after.client_name, after.pizzas[0].price) == ("Ada Lovelace", Decimal("9.90"))
 
@@ -98,5 +111,5 @@ def test_names_and_prices_are_those_of_the_orders_commit(spark: SparkSession) ->
 def test_each_version_of_an_order_is_a_row(spark: SparkSession) -> None:
     rows = {name: [(*row, 0, 2**63 - 1) for row in table] for name, table in SNAPSHOT.items()}
     rows["orders"] = [(1, 10, NOON, [7], 20, 30), (1, 10, NOON, [8, 8], 30, 2**63 - 1)]
-    versions = enrich_orders(spark, relations(spark, rows, VALIDITY)).orderBy("valid_from")
-    assert [(row.valid_from, len(row.pizzas)) for row in versions.collect()] == [(20, 1), (30, 2)]
+    versions = enriched_at(spark, rows, (1, 20), (1, 30))
+    assert [(row.at_lsn, len(row.pizzas)) for row in versions] == [(20, 1), (30, 2)]

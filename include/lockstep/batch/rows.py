@@ -4,12 +4,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot
-from lockstep.enrich.orders import PIZZAS_TYPE, enrich_orders, valid_always
+from lockstep.enrich.plans import bind, run
+from lockstep.pipeline.names import quoted
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.query.at import at_snapshot
 from lockstep.pizzeria import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+PIZZAS_TYPE = "array<struct<pizza: string, price: decimal(10, 2)>>"
 BROADCAST_ROWS_MAX = 200_000
 """Rows a look-up side may have to be sent whole to every task: some 20 MB of names at the most."""
 
@@ -30,24 +34,28 @@ def from_view(view_rows: "DataFrame", snapshot: DatabaseSnapshot) -> "DataFrame"
 
 def from_tables(
     spark: "SparkSession",
+    plan: Plan,
     tables: Mapping[str, "DataFrame"],
     orders: int,
     snapshot: DatabaseSnapshot,
 ) -> "DataFrame":
-    """The five tables joined by the shared SQL.
+    """The five tables joined by the pipeline's query, each row with its origin.
 
     orders: how many orders there are; no more seatings and clients than that can be referred to.
-        JDBC tells Spark nothing of sizes, so the small sides of the joins are named here.
+        JDBC says nothing of sizes to Spark, so the small sides of the joins are named here.
     """
     small = {TABLES, PIZZAS}
     if orders <= BROADCAST_ROWS_MAX:
         small |= {TABLE_ASSIGNMENT, CLIENTS}
-    relations = {
-        name: valid_always(rows.hint("broadcast" if name in small else "shuffle_hash"))
-        for name, rows in tables.items()
-    }
-    relations[ORDERS] = relations[ORDERS].withColumn("origin", _origin("pizzas", snapshot))
-    return enrich_orders(spark, relations)
+    for name, planned in plan.tables.items():
+        rows = tables[name.name].select(*map(quoted, planned.columns))
+        bind(rows.hint("broadcast" if name.name in small else "shuffle_hash"), name)
+    origins = (
+        tables[ORDERS]
+        .selectExpr("id AS order_id", "*")
+        .select("order_id", _origin("pizzas", snapshot))
+    )
+    return run(spark, at_snapshot(plan.query)).join(origins, "order_id")
 
 
 def _origin(pizza_ids: str, snapshot: DatabaseSnapshot) -> "Column":

@@ -17,7 +17,8 @@ from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snaps
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
+from lockstep.pipeline.plan import Plan, plan_named
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sinks.delta_window import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -46,6 +47,7 @@ def run_window(
     Raises PostgresUnavailableError, LakehouseError, WriterBusyError.
     """
     started = time.monotonic()
+    plan = plan_named(settings.project, MANIFEST)
     # Step 1: be the only writer, with room to write.
     # Step 2: export the snapshot that everything below reads.
     with (
@@ -58,8 +60,8 @@ def run_window(
         with connect(settings, Role.BATCH_READER) as marking:
             cut = mark_cut(marking, exported, run_id=str(uuid.uuid4()))
         # Step 4: read under the snapshot, enrich, and replace the window in one commit.
-        enriched, orders = _enriched(spark, settings, exported, window, read_mode)
-        commit = RunCommit(window, read_mode, orders, cut)
+        enriched, orders = _enriched(spark, settings, plan, exported, window, read_mode)
+        commit = RunCommit(window, read_mode, orders, cut, plan.version)
         table_uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
         replace_window(with_cut(enriched, cut), table_uri, window, commit.as_json())
     return BatchRun(commit, time.monotonic() - started)
@@ -68,6 +70,7 @@ def run_window(
 def _enriched(
     spark: "SparkSession",
     settings: Settings,
+    plan: Plan,
     exported: ExportedSnapshot,
     window: Window,
     read_mode: ReadMode,
@@ -84,4 +87,4 @@ def _enriched(
     snapshot = DatabaseSnapshot.parse(exported.snapshot)
     if read_mode is ReadMode.VIEW:
         return from_view(reader.view(slices), snapshot), orders
-    return from_tables(spark, reader.tables(window, slices), orders, snapshot), orders
+    return from_tables(spark, plan, reader.tables(window, slices), orders, snapshot), orders

@@ -20,6 +20,7 @@ from lockstep.cli import (
     sql,
     stack,
     stream,
+    upgrade,
 )
 from lockstep.errors import exit_on_error
 
@@ -45,6 +46,7 @@ app.add_typer(publish.app, name="publish", help="The table that consumers read, 
 app.add_typer(source.app, name="source", help="The pipelines' databases: add and capture them.")
 app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
 maintain.register(app)
+upgrade.register(app)
 sql.register(app)
 airflow.register(app)
 installed.register(app)
