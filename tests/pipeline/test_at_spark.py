@@ -14,7 +14,7 @@ from random import Random
 import pytest
 from lockstep.pipeline.query import at, functions
 from lockstep.pipeline.query.analysis import Query
-from lockstep.pipeline.query.at import at_rewrite, at_snapshot
+from lockstep.pipeline.query.at import at_rewrite, at_snapshot, facts_view
 from lockstep.pipeline.query.reach import needed_rows
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -36,6 +36,13 @@ HANDWRITTEN = Path(__file__).with_name("orders_enriched.sql").read_text(encoding
 SEEDS = tuple(range(1, int(os.environ.get("AT_SEEDS", "1")) + 1))
 """So many random histories: one takes some 100 s."""
 COMMITS = 6
+FACT_IN_OTHER_PLACES = (
+    "left join",
+    "the fact in a derived table",
+    "exists",
+    "any value of the fact",
+    "a with query used twice",
+)
 VIEW = re.compile(r"`(\w+\.\w+)`")
 Rows = Counter[tuple[int, str]]
 """(point, row as text): rows hold arrays, structs and decimals, which compare by their text."""
@@ -112,6 +119,20 @@ def test_all_points_in_one_run_are_the_query_at_each_point(
     expected = evaluated.at_each(sql, "id")
     assert expected.total() > 5
     assert evaluated.at_all(at_rewrite(analysed(sql)).text) == expected
+
+
+@pytest.mark.parametrize("shape", FACT_IN_OTHER_PLACES)
+def test_facts_that_the_caller_binds_at_their_points_give_the_same(
+    evaluation: Callable[[int], Evaluation], shape: str
+) -> None:
+    evaluated, query = evaluation(SEEDS[0]), analysed(SHAPES[shape])
+    rows = evaluated.session.sql(
+        f"SELECT fact.* EXCEPT (valid_from, valid_to), at_lsn FROM `{query.fact}` AS fact "
+        "JOIN at ON at.id = fact.id AND valid_from <= at_lsn AND at_lsn < valid_to"
+    )
+    rows.createOrReplaceTempView(facts_view(query))
+    bound = at_rewrite(query, finds_facts=False)
+    assert evaluated.at_all(bound.text) == evaluated.at_all(at_rewrite(query).text)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

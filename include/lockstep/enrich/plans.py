@@ -46,9 +46,19 @@ def run_at(
     tables: every one that the query reads, with valid_from and valid_to. points: the fact's key and
     at_lsn. Raises QueryRefusedError as `run` does.
     """
-    for name, rows in tables.items():
-        bind(rows, name)
-    points.createOrReplaceTempView(AT)
+    views = {view_name(name): rows for name, rows in tables.items()}
+    return run_over(session, rewritten, {**views, AT: points})
+
+
+def run_over(
+    session: "SparkSession", rewritten: Rewritten, views: Mapping[str, "DataFrame"]
+) -> "DataFrame":
+    """The query over these views, by their names in SQL; those that it does not read may lack.
+
+    Raises QueryRefusedError as `run` does.
+    """
+    for name, rows in views.items():
+        rows.createOrReplaceTempView(name)
     return run(session, rewritten)
 
 

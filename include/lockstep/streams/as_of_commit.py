@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from lockstep.cdc.transactions import Transaction, TransactionTracker
 from lockstep.enrich.few_rows import FewRows
-from lockstep.enrich.plans import result_schema, run_at
+from lockstep.enrich.plans import result_schema, run_over
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import Plan
-from lockstep.pipeline.query.at import AT, AT_LSN, at_rewrite
+from lockstep.pipeline.query.at import AT, AT_LSN, at_rewrite, facts_view, view_name
 from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
 from lockstep.pipeline.types import arrow_schema as table_schema
 from lockstep.settings import Settings
@@ -75,7 +75,7 @@ class Evaluation:
     def __init__(self, spark: "SparkSession", plan: Plan) -> None:
         self._few = FewRows(spark)
         self._plan = plan
-        self._rewritten = at_rewrite(plan.query)
+        self._rewritten = at_rewrite(plan.query, finds_facts=False)
         fact = plan.fact
         self._points_schema = table_schema({name: fact.types[name] for name in fact.key})
         # A JVM's first join takes seconds: not the first fact's.
@@ -102,9 +102,20 @@ class Evaluation:
 
     def _run(self, relations: Mapping[TableName, pa.Table], facts: Sequence[Version]) -> pa.Table:
         self._few.expect(len(facts))
-        tables = {name: self._few.frame(str(name), table) for name, table in relations.items()}
-        points = self._few.frame(AT, self._points(facts))
-        return run_at(self._few.session, self._rewritten, tables, points).toArrow()
+        views = {view_name(name): table for name, table in relations.items()}
+        views |= {AT: self._points(facts), facts_view(self._plan.query): self._at_points(facts)}
+        frames = {
+            view: self._few.frame(view, table)
+            for view, table in views.items()
+            if self._rewritten.reads(view)
+        }
+        return run_over(self._few.session, self._rewritten, frames).toArrow()
+
+    def _at_points(self, facts: Sequence[Version]) -> pa.Table:
+        """The facts, each at its own commit."""
+        rows = relation(self._plan.fact, facts).drop_columns(["valid_from", "valid_to"])
+        commits = pa.array([fact.commit_lsn for fact in facts], pa.int64())
+        return rows.append_column(AT_LSN, commits)
 
     def _not_one(self, point: tuple[Key, int], what: str) -> StreamError:
         key, commit_lsn = point

@@ -47,7 +47,7 @@ def history_log(
 class SourceHistorySink(Sink):
     """Writes each transaction's rows, with the frontier."""
 
-    pause_seconds = 0.2
+    pause_seconds = 1.0
 
     def __init__(self, log: AppendLog, tables: Mapping[TableName, PlannedTable]) -> None:
         """tables: those that the source's pipelines read, each with all columns that any reads."""

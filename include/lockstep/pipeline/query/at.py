@@ -57,6 +57,10 @@ class Rewritten:
     _query: Query
     _edited: EditedText
 
+    def reads(self, view: str) -> bool:
+        """Whether the text reads a view, whose name is as SQL has it."""
+        return re.search(rf"(?<!\w){re.escape(view)}(?![\w`])", self.text) is not None
+
     def author_position(self, message: str) -> Position | None:
         """Where in the author's file a message of Spark points; None when that cannot be known.
 
@@ -89,13 +93,15 @@ def at_snapshot(query: Query) -> Rewritten:
     return _edited(query, _table_edits(query, first_of_all=False))
 
 
-def at_rewrite(query: Query) -> Rewritten:
+def at_rewrite(query: Query, *, finds_facts: bool = True) -> Rewritten:
     """The author's query as of each (key, at_lsn) of `at`, evaluated in one run.
 
+    finds_facts: the text joins `at` with the fact's versions; otherwise the caller binds the view
+    facts_view(query), the fact's columns and at_lsn of each point, which saves Spark that join.
     Guarantee: for each point p, the rows with at_lsn p are those of the plain query over the
     versions valid at p, of the keys that `at` has with p.
     """
-    edits = [*_bindings(query), *_table_edits(query, first_of_all=True)]
+    edits = [*_bindings(query, finds_facts=finds_facts), *_table_edits(query, first_of_all=True)]
     for scope in query.names.scopes:
         if isinstance(scope.expression, exp.Select):
             edits += _SelectEdits(query, scope).all()
@@ -120,14 +126,21 @@ def _position_of_name(text: SqlText, message: str) -> Position | None:
     return None
 
 
-def _bindings(query: Query) -> list[Edit]:
+def facts_view(query: Query) -> str:
+    """The name of the view of the fact's rows at each point, as SQL has it."""
+    return _bound(query.fact)
+
+
+def _bindings(query: Query, *, finds_facts: bool) -> list[Edit]:
     """The WITH queries that give the first tables their points, before the author's own."""
     first = query.names.text.tokens[0]
-    texts = [_fact_binding(query)]
+    texts = [_fact_binding(query)] if finds_facts else []
     others = sorted(_multiplied(query))
     if others:
         texts.append(f"{_POINTS} AS (SELECT DISTINCT {AT_LSN} FROM {AT})")  # noqa: S608
         texts += [_binding(query, table) for table in others]
+    if not texts:
+        return []
     bindings = ",\n".join(texts)
     if first.text.upper() == "WITH":
         return [Edit(first.end + 1, first.end + 1, f" {bindings},\n")]
