@@ -175,11 +175,17 @@ class Followers:
         return runner_of(self._spark, self.settings, mode, given_up)
 
     def write_catalog(self) -> None:
-        """As `lockstep source add` does once the tables have changed; runners begin again."""
+        """As `lockstep source add` does once the tables have changed; runners start again."""
         with psycopg.connect(**self.settings.connection(Role.OWNER), autocommit=True) as database:
             catalog = read_database_catalog(database, SOURCE)
         file = self.settings.project / "include" / "sources" / SOURCE / "catalog.lock"
         file.write_text(write_catalog(catalog))
+        self._runners.clear()
+
+    def rebuild(self) -> None:
+        """As `lockstep stream rebuild` of each mode: the table again, from the first record on."""
+        for mode in StreamMode:
+            shutil.rmtree(self.settings.table_uri(change_log_table(mode)))
         self._runners.clear()
 
     def orders(self, mode: str) -> dict[int, tuple]:

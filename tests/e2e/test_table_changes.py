@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pipeline.errors import PipelineError
 from lockstep_tools.soak.equality import check_equal, check_positions
 from pyspark.sql import SparkSession
 
@@ -128,7 +129,10 @@ def test_columns_that_no_pipeline_reads_change_nothing(
 def test_a_wider_integer_stops_who_joins_until_the_catalog_is_written_again(
     shop: Shop, followers: Followers
 ) -> None:
-    """A pipeline's types are those of its catalog: a value that does not fit stops by name."""
+    """A pipeline's types are those of its catalog: a value that does not fit stops by name.
+
+    Other types are another version of the pipeline: its tables are made again.
+    """
     shop.order(*OPENING)
     shop.run(*WIDER_IDS)
     shop.order(*OPENING)
@@ -136,6 +140,9 @@ def test_a_wider_integer_stops_who_joins_until_the_catalog_is_written_again(
     assert stopped.keys() == JOINING
     assert {"is no integer" in error.reason for error in stopped.values()} == {True}
     followers.write_catalog()
+    with pytest.raises(PipelineError, match="`lockstep stream rebuild lookup`"):
+        followers.follow(shop)
+    followers.rebuild()
     require_agreement(shop, followers)
     shop.order(*OPENING)
     require_agreement(shop, followers)
