@@ -15,7 +15,6 @@ from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
-from lockstep.supervise.restart_policy import helps
 
 from tests.publish.shop import DAY, Shop, hour, published, version_of
 
@@ -83,7 +82,7 @@ def test_a_feed_of_another_capture_is_refused_by_name(
             step(settings)
     assert f"at LSN {shop.lsn}" in str(refused.value)
     assert (version_of(settings), published(settings)) == (before, rows)
-    assert not helps("FeedReplacedError")
+    assert not FeedReplacedError.restart_helps
 
 
 def test_a_feed_of_another_capture_that_has_come_past_the_mark_is_refused_still(
@@ -154,7 +153,7 @@ def test_a_feed_that_is_filled_again_from_the_start_is_waited_for_by_name(
         shop.lsn = lsn
         with pytest.raises(FeedBehindError, match=f"up to LSN {mark}.*has reached LSN"):
             step(settings)
-    assert helps("FeedBehindError")
+    assert FeedBehindError.restart_helps
     shop.logs[OUTBOX] = all_of_it
     shop.rebuild(OUTBOX, from_snapshot=False)
     shop.order(1)

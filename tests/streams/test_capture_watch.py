@@ -14,7 +14,6 @@ from lockstep.settings import Settings
 from lockstep.streams import capture_watch
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.identity import StreamIdentity
-from lockstep.supervise.restart_policy import helps
 
 from tests.streams.conftest import MODE, WHOLE, Services
 
@@ -78,7 +77,7 @@ def test_a_watch_whose_thread_ended_fails_its_modes(
     busy_watch.start()
     wait_for(lambda: busy_watch.failure(MODE), "the end of the watch")
     assert isinstance(busy_watch.failure(MODE), CaptureUnwatchedError)
-    assert helps("CaptureUnwatchedError")
+    assert CaptureUnwatchedError.restart_helps
 
 
 def test_a_watch_that_hangs_fails_its_modes(idle_watch: CaptureWatch, clock: list[float]) -> None:
@@ -128,7 +127,7 @@ def test_a_query_that_ends_while_kafka_does_not_know_the_topic_is_not_given_up(
     assert watch.failure(MODE) is None
     cause = watch.cause_of(MODE, RuntimeError("the query ended"))
     assert isinstance(cause, TopicUnknownError)
-    assert helps("TopicUnknownError")
+    assert TopicUnknownError.restart_helps
 
 
 def test_what_connect_answers_does_not_keep_the_watch_from_looking(

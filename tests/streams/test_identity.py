@@ -32,7 +32,6 @@ from lockstep.streams.identity import (
 )
 from lockstep.streams.modes import Modes
 from lockstep.streams.sink import open_change_log
-from lockstep.supervise.restart_policy import helps
 
 from tests.streams.conftest import MODE, WHOLE, Services, write_orders
 
@@ -87,7 +86,7 @@ def test_what_is_gone_or_another_one_stops_a_start_by_name(
     services.change(**change)
     with pytest.raises(error, match="lockstep capture reset"):
         claim(stream, MODE)
-    assert not helps(error.__name__)
+    assert not error.restart_helps
 
 
 @pytest.mark.parametrize(("change", "error"), CHANGES)
@@ -114,7 +113,7 @@ def test_a_service_that_is_silent_is_no_evidence(stream: Settings, services: Ser
     assert watch.failure(MODE) is None
     with pytest.raises(PostgresUnavailableError):
         claim(stream, MODE)
-    assert helps("PostgresUnavailableError")
+    assert PostgresUnavailableError.restart_helps
 
 
 def remove_checkpoint(settings: Settings) -> Path:
@@ -147,7 +146,7 @@ def test_a_part_that_is_missing_stops_a_start_by_name(
     with pytest.raises(StreamCheckpointMissingError, match="stream rebuild outbox") as raised:
         claim(stream, MODE)
     assert str(lost) in str(raised.value)
-    assert not helps("StreamCheckpointMissingError")
+    assert not StreamCheckpointMissingError.restart_helps
 
 
 @pytest.mark.parametrize("mode", JOINED_WITH_HISTORY)
@@ -248,4 +247,4 @@ def test_who_may_not_wait_hears_that_nothing_is_proved(
     with pytest.raises(TopicUnknownError, match="does not prove") as raised:
         identity.read_capture(home, may_wait=False)
     assert "capture reset" not in str(raised.value)
-    assert helps("TopicUnknownError")
+    assert TopicUnknownError.restart_helps

@@ -33,7 +33,11 @@ INCOMPLETE = (
     IncompleteTransaction(7, 65.0, 3, 5, {"orders": 2}),
     IncompleteTransaction(8, 5.0, 1, None),
 )
-ERRORS = {"fail": "PoisonedRecordError", "trip": "StreamingQueryException"}
+AT_OFFSET = "the record at offset 7 cannot be read"
+ERRORS = {
+    "fail": HeartbeatError("PoisonedRecordError", AT_OFFSET, restart_helps=False),
+    "trip": HeartbeatError("StreamingQueryException", AT_OFFSET),
+}
 
 
 def say(line: str) -> None:
@@ -57,8 +61,7 @@ def beat(mode: str, started: datetime, state: DriverState, script: str) -> Heart
     if script == "wait":
         return replace(heartbeat, incomplete=INCOMPLETE)
     if script in ERRORS:
-        error = HeartbeatError(ERRORS[script], "the record at offset 7 cannot be read")
-        return replace(heartbeat, state=DriverState.FAILED, error=error)
+        return replace(heartbeat, state=DriverState.FAILED, error=ERRORS[script])
     return heartbeat
 
 

@@ -31,7 +31,7 @@ FULL = Heartbeat(
     driver_started_at=NOW,
     beat_at=NOW,
     state=DriverState.FAILED,
-    error=HeartbeatError("PoisonedRecordError", "offset 7 cannot be read"),
+    error=HeartbeatError("PoisonedRecordError", "offset 7 cannot be read", restart_helps=False),
     frontier=2**40,
     frontier_committed_at=NOW,
     next_offset=7,

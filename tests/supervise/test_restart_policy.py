@@ -1,12 +1,14 @@
 """Restarts back off, are limited, and start anew after a long time of work."""
 
+from lockstep.errors import PoisonedRecordError, PostgresUnavailableError
+from lockstep.pipeline.errors import CatalogError, PipelineError
+from lockstep.supervise.heartbeat import HeartbeatError
 from lockstep.supervise.restart_policy import (
     PROVEN_SECONDS,
     RESTARTS_MAX,
     GiveUp,
     Restart,
     after_failure,
-    helps,
 )
 
 
@@ -30,7 +32,9 @@ def test_the_limit_can_be_lower() -> None:
 
 
 def test_what_needs_a_person_is_not_tried_again() -> None:
-    assert not helps("PoisonedRecordError")
-    assert helps("PostgresUnavailableError")
-    assert helps("StreamingQueryException")
-    assert helps("exit_on_error")
+    """Each error says it itself, in whichever package it is defined."""
+    poisoned = PoisonedRecordError("changes", 0, 7, "no JSON")
+    for failure in (poisoned, PipelineError("another version"), CatalogError("no file")):
+        assert not HeartbeatError.of(failure).restart_helps
+    for failure in (PostgresUnavailableError("no answer"), RuntimeError("of Spark")):
+        assert HeartbeatError.of(failure).restart_helps

@@ -128,7 +128,7 @@ class Publisher:
             driver_started_at=self._started_at,
             beat_at=datetime.now(UTC),
             state=state,
-            error=failure and HeartbeatError(type(failure).__name__, str(failure)),
+            error=failure and HeartbeatError.of(failure),
             frontier=self._done.reached if is_fed_by_stream else None,
             lag_seconds=time.monotonic() - self._up_to_date_at,
             micro_batch_seconds=self._step_seconds,

@@ -84,7 +84,7 @@ class Beats:
         known = {} if runner is None else self._of(mode, runner, now)
         if clock is not None:
             known |= self._distance(runner, clock, now, known["incomplete"])
-        error = None if failure is None else HeartbeatError(type(failure).__name__, str(failure))
+        error = None if failure is None else HeartbeatError.of(failure)
         beat = Heartbeat(
             mode=mode,
             pid=os.getpid(),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -30,10 +31,23 @@ class DriverState(StrEnum):
 @dataclass(frozen=True)
 class HeartbeatError:
     """The class's name and the one-line message: of what ended the mode, or, while it runs, of what
-    it goes on in spite of."""
+    it goes on in spite of.
+
+    restart_helps: whether a restart may repair it; so also where the file does not say it.
+    """
 
     name: str
     message: str
+    restart_helps: bool = True
+
+    @classmethod
+    def of(cls, failure: BaseException) -> Self:
+        """An error that is not ours may be Spark's, of a service that was away: a restart may help.
+
+        Ours says it itself (`LockstepError.restart_helps`), in whichever package it is defined.
+        """
+        helps = getattr(failure, "restart_helps", True)
+        return cls(type(failure).__name__, str(failure), helps)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import Observation, observe
-from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, Restart, after_failure, helps
+from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, Restart, after_failure
 
 
 def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int = 0) -> bool:
@@ -67,7 +67,7 @@ def next_step(seen: Observation, restarts_max: int = RESTARTS_MAX) -> Restart | 
     error = (
         seen.heartbeat.error if seen.heartbeat and seen.finding.health is Health.FAILED else None
     )
-    if error is not None and not helps(error.name):
+    if error is not None and not error.restart_helps:
         return GiveUp(restarts)
     return after_failure(restarts, worked_seconds(seen), restarts_max)
 

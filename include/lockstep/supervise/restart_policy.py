@@ -7,8 +7,6 @@ the starts between them outlast six minutes of outage.
 
 from dataclasses import dataclass
 
-from lockstep import errors
-
 RESTARTS_MAX = 10
 FIRST_PAUSE_SECONDS = 5.0
 """Before the second restart; doubled for each one more."""
@@ -46,11 +44,3 @@ def after_failure(
 def pause_seconds(number: int) -> float:
     """Before the restart of this number, counted from 1."""
     return 0.0 if number <= 1 else min(FIRST_PAUSE_SECONDS * 2 ** (number - 2), PAUSE_SECONDS_MAX)
-
-
-def helps(error_name: str) -> bool:
-    """Whether a restart may mend a stream that ended with this error of errors.py.
-
-    True for one that is not known there: it may be Spark's, of a service that was away.
-    """
-    return getattr(getattr(errors, error_name, None), "restart_helps", True)
