@@ -147,8 +147,8 @@ class StreamFailedError(StreamError):
     """The stream did not come to work, or ceased to; with the end of its driver's log."""
 
     def __init__(self, mode: str, why: str, log_end: str = "") -> None:
-        told = f"; the end of its log (streams/{mode}/driver.log):\n{log_end}" if log_end else ""
-        super().__init__(f"the stream {mode}: {why}{told}")
+        ending = f"; the end of its log (streams/{mode}/driver.log):\n{log_end}" if log_end else ""
+        super().__init__(f"the stream {mode}: {why}{ending}")
         self.mode, self.why = mode, why
 
 
@@ -303,7 +303,7 @@ class StreamCheckpointMissingError(StreamError):
     def __init__(self, mode: str, what: str) -> None:
         super().__init__(
             f"the stream {mode} cannot go on: {what}. Bring it back from a copy, or make the table "
-            f"anew from the change topic with `lockstep stream rebuild {rebuilt_with(mode)}`"
+            f"from the change topic with `lockstep stream rebuild {rebuilt_with(mode)}`"
         )
         self.mode = mode
 

@@ -49,7 +49,7 @@ class Settings(BaseSettings):
     spark_master: str = "local[2]"
     spark_driver_memory: str = "1g"
     batch_slice_rows: int = Field(default=250_000, gt=0)
-    """Orders one JDBC partition reads at the most; each plans its joins anew, so few large ones."""
+    """Orders one JDBC partition reads at the most; each plans its own joins: few large ones."""
     stream_versions_kept_hours: int = Field(default=1, ge=1)
     """Older versions of the streams' tables cannot be travelled to: two a second are written."""
     cutover_hours: int = Field(default=24, ge=1)

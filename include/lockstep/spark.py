@@ -26,7 +26,8 @@ _CONF = {
     "spark.sql.session.timeZone": "UTC",
     # Delta replays a table's log in this many tasks; its default of 50 costs seconds a commit.
     "spark.databricks.delta.snapshotPartitions": "1",
-    # A quiet hour is a commit too: it carries the cut, and tells it from an hour that never ran.
+    # A quiet hour is a commit too: it carries the cut, and distinguishes it from an hour that never
+    # ran.
     "spark.databricks.delta.skipRecordingEmptyCommits": "false",
     # The progress bar garbles task logs.
     "spark.ui.showConsoleProgress": "false",

@@ -102,7 +102,7 @@ fresh() { [ "$(cat "$venv/.made-$1" 2>/dev/null)" = "$2" ]; }
 
 done_with() { printf '%s\n' "$2" >"$venv/.made-$1"; }
 
-# Scripts in .venv/bin hold the absolute path, so a moved project is made anew.
+# Scripts in .venv/bin hold the absolute path, so a moved project is made again.
 checksum_of() { { pwd && cat "$@"; } | cksum; }
 
 venv_version() { "$venv/bin/python" -c "$print_version" 2>/dev/null; }
@@ -162,7 +162,7 @@ run_pip() {
         echo "pip's exit code: $?"
     } | tee $log | show_progress "$total"
     [ "$(tail -n 1 $log)" = "pip's exit code: 0" ] && return
-    printf '\nerror: pip could not install the packages; its last words:\n' >&2
+    printf '\nerror: pip could not install the packages; the end of its output:\n' >&2
     tail -n 12 $log | sed -e '$d' -e 's/^/  /' >&2
     fail "set-up is incomplete" "the whole log is $log" \
         "make setup again goes on with what was downloaded"

@@ -62,7 +62,7 @@ def test_the_ledger_is_told_who_approved(monkeypatch) -> None:
         return SimpleNamespace()
 
     monkeypatch.setattr(switch, "switch", switch_it)
-    monkeypatch.setattr("lockstep.publish.words.of_cutover", lambda _: "done")
+    monkeypatch.setattr("lockstep.publish.formatting.of_cutover", lambda _: "done")
     assert cutover.switch_feed("outbox", 12, ANNA) == "done"
     assert asked == [("outbox", 12, "anna in Airflow")]
 

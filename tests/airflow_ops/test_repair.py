@@ -134,7 +134,11 @@ def test_bounds_that_are_none_fail_at_once():
 
 @pytest.mark.parametrize(
     ("user", "by"),
-    [({"id": "1", "name": "ada"}, "ada"), ({"id": "1", "name": ""}, "1"), (None, "nobody known")],
+    [
+        ({"id": "1", "name": "ada"}, "ada"),
+        ({"id": "1", "name": ""}, "1"),
+        (None, "an unknown user"),
+    ],
 )
 def test_what_was_approved_is_merged_and_by_whom_is_kept(plans, monkeypatch, user, by):
     plans([CANCELLED])

@@ -26,7 +26,7 @@ from tests.supervise.conftest import behave, settings, starts
 __all__ = ["behave", "settings", "starts"]
 
 MODE = "outbox"
-WISH = "wished by the DAG run r1, try 1"
+DESIRED_BY = "asked for by the DAG run r1, try 1"
 SECONDS_MAX = 10
 
 
@@ -41,11 +41,11 @@ def quick(monkeypatch, settings):
 
 @pytest.fixture
 def stream(settings) -> launcher.ProcessRecord:
-    return launcher.start(settings, [MODE], WISH)
+    return launcher.start(settings, [MODE], DESIRED_BY)
 
 
 def trigger(**arguments) -> StreamHealthTrigger:
-    return StreamHealthTrigger(MODE, WISH, **arguments)
+    return StreamHealthTrigger(MODE, DESIRED_BY, **arguments)
 
 
 def event_of(watching: StreamHealthTrigger, seconds_max: float = SECONDS_MAX) -> dict:
@@ -82,7 +82,7 @@ def test_a_trigger_is_the_same_after_a_round_trip_through_airflow() -> None:
     }
     path, arguments = trigger(**full).serialize()
     assert path == "lockstep.airflow_ops.stream_health.StreamHealthTrigger"
-    assert arguments == {"mode": MODE, "wished_by": WISH, **full}
+    assert arguments == {"mode": MODE, "desired_by": DESIRED_BY, **full}
     again = StreamHealthTrigger(**json.loads(json.dumps(arguments)))
     assert again.serialize() == (path, arguments)
 
@@ -145,7 +145,7 @@ def test_a_moments_failure_wakes_nobody(stream, behave, monkeypatch) -> None:
 
 
 def test_a_stream_that_is_down_is_left_in_peace_until_its_restart_is_due(settings) -> None:
-    write_desired(settings, MODE, DesiredState.RUNNING, WISH)
+    write_desired(settings, MODE, DesiredState.RUNNING, DESIRED_BY)
     path = desired_path(settings, MODE)
     path.write_text(path.read_text().replace(f"{datetime.now(UTC):%Y}-", "2025-"))
     due = (datetime.now(UTC) + timedelta(seconds=0.8)).isoformat()
@@ -252,7 +252,7 @@ def test_a_trigger_that_only_moves_stops_nothing(stream, settings, monkeypatch, 
 
 
 def test_a_later_attempts_stream_is_not_stopped(stream, settings, monkeypatch) -> None:
-    later = WISH.replace("try 1", "try 2")
+    later = DESIRED_BY.replace("try 1", "try 2")
     write_desired(settings, MODE, DesiredState.RUNNING, later)
     killed(monkeypatch, "running")
     assert read_desired(settings, MODE).reason == later

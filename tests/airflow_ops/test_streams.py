@@ -24,7 +24,7 @@ from tests.supervise.conftest import behave, settings, starts
 __all__ = ["behave", "settings", "starts"]
 
 MODE = "outbox"
-WISH = "wished by the DAG run r, try 1"
+DESIRED_BY = "asked for by the DAG run r, try 1"
 
 
 def context(try_number: int = 1, state: str = "running") -> dict:
@@ -66,19 +66,19 @@ def kill(pid: int, settings) -> None:
 
 def test_a_run_starts_the_stream_and_defers(settings, starts) -> None:
     watch = execute()
-    assert (watch["mode"], watch["wished_by"], watch["restart_at"]) == (MODE, WISH, None)
+    assert (watch["mode"], watch["desired_by"], watch["restart_at"]) == (MODE, DESIRED_BY, None)
     assert starts() == [lease.holder(settings, MODE)]
-    assert read_desired(settings, MODE).reason == WISH
+    assert read_desired(settings, MODE).reason == DESIRED_BY
 
 
 def test_a_stream_that_runs_is_taken_over_and_not_doubled(settings, starts) -> None:
     record = launcher.start(settings, [MODE], "by hand")
     execute()
     assert starts() == [record.pid]
-    assert read_desired(settings, MODE).reason == WISH
+    assert read_desired(settings, MODE).reason == DESIRED_BY
     execute(try_number=2)
     assert starts() == [record.pid]
-    assert read_desired(settings, MODE).reason == WISH.replace("try 1", "try 2")
+    assert read_desired(settings, MODE).reason == DESIRED_BY.replace("try 1", "try 2")
 
 
 def test_a_stream_that_is_just_stopping_is_started_anew(settings, starts) -> None:
@@ -116,7 +116,7 @@ def test_a_stream_that_came_back_by_hand_is_not_restarted(settings, starts) -> N
     launcher.start(settings, [MODE], "by hand")
     resume(WakeReason.RESTART_DUE, watch)
     assert len(starts()) == 3
-    assert read_desired(settings, MODE).reason == WISH
+    assert read_desired(settings, MODE).reason == DESIRED_BY
 
 
 def test_a_stream_that_lives_but_does_not_work_is_ended_and_replaced(
@@ -225,7 +225,7 @@ def test_a_connector_that_cannot_be_restarted_yet_is_watched_on(monkeypatch, set
 
 
 def test_a_users_kill_while_it_starts_stops_the_stream(settings) -> None:
-    launcher.start(settings, [MODE], WISH)
+    launcher.start(settings, [MODE], DESIRED_BY)
     task = operator()
     task._task = context(state="failed")["ti"]
     with pytest.raises(SystemExit):
@@ -235,7 +235,7 @@ def test_a_users_kill_while_it_starts_stops_the_stream(settings) -> None:
 
 @pytest.mark.parametrize("state", ["running", None])
 def test_a_worker_that_ends_leaves_the_stream_alone(settings, state, monkeypatch) -> None:
-    launcher.start(settings, [MODE], WISH)
+    launcher.start(settings, [MODE], DESIRED_BY)
     task = operator()
     task._task = context(state="running")["ti"]
     if state is None:  # Airflow does not answer

@@ -14,4 +14,4 @@ def test_without_the_peer_it_says_what_to_install_before_spark_starts(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ConfigurationError, match=r"datacompy .* requirements-dev\.txt"):
-        parity.measure(Settings(home=tmp_path), orders=1000, rounds=1, told=print)
+        parity.measure(Settings(home=tmp_path), orders=1000, rounds=1, on_progress=print)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from lockstep.ledger.entries import Difference
-from lockstep.ledger.words import explanation
+from lockstep.ledger.formatting import explanation
 from lockstep.model.verdict import DifferenceClass
 
 CHANGE = {"op": "c", "tx_id": 700, "commit_lsn": 90, "committed_at": "12:00:01"}

@@ -14,7 +14,7 @@ import pytest
 from deltalake import write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.ledger.words import explanation
+from lockstep.ledger.formatting import explanation
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.parity import comparison, evidence

@@ -117,7 +117,7 @@ def test_each_mode_takes_the_orders_from_the_table_that_is_written_down() -> Non
         StreamMode.MESSAGE: published.message(),
     }
     joined = dict.fromkeys(JOINED, ORDERS)
-    found = {mode: one.orders_told_by for mode, one in of_modes.items()} | joined
+    found = {mode: one.reports_orders for mode, one in of_modes.items()} | joined
     assert found == ORDERS_READ_FROM
 
 

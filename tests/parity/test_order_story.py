@@ -68,7 +68,7 @@ def test_tables_that_agree_are_told_together_in_the_order_of_the_history(
         (20, "cut of run r1"),
         (30, "transaction 1030"),
     ]
-    said = [[(saying.modes, saying.op) for saying in moment.sayings] for moment in moments]
+    said = [[(state.modes, state.op) for state in moment.states] for moment in moments]
     assert said == [
         [(("lookup*",), "c"), (("outbox", "temporal"), "c")],
         [(("batch",), "")],

@@ -31,7 +31,7 @@ class Services:
         self.is_delivered = False
         self.asked = 0
 
-    def withhold_mark(self, *_: object) -> bool:
+    def clear_mark(self, *_: object) -> bool:
         self.asked += 1
         return self.is_delivered
 
@@ -49,7 +49,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Services:
     monkeypatch.setattr(source_identity, "topic_id", lambda *_: answers.topic)
     monkeypatch.setattr(source_identity, "require_complete_topic", lambda *_: None)
     monkeypatch.setattr(source_identity, "TOPIC_GONE_SECONDS", 0)
-    monkeypatch.setattr(source_identity.connector, "withhold_mark", answers.withhold_mark)
+    monkeypatch.setattr(source_identity.connector, "clear_mark", answers.clear_mark)
     return answers
 
 

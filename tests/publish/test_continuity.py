@@ -106,7 +106,7 @@ def test_the_publisher_ends_and_says_why(
     reset_with_a_gap(shop, distance)
     publisher = Publisher(settings)
     looks = iter(range(3))
-    publisher._is_wished = lambda: next(looks, None) is not None
+    publisher._is_desired = lambda: next(looks, None) is not None
     assert publisher.run() == 2
     beat = read_heartbeat(settings, "publisher")
     assert (beat.state, beat.error.name) == (DriverState.FAILED, "FeedReplacedError")

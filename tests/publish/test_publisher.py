@@ -1,4 +1,4 @@
-"""The publisher as a process: it follows the feed, survives a kill, and obeys the wish."""
+"""The publisher as a process: it follows the feed, survives a kill, and obeys the desired state."""
 
 import json
 import os
@@ -158,7 +158,7 @@ def test_a_disk_that_is_full_ends_no_heartbeat(
 ) -> None:
     tried = beats(OSError(28, "No space left on device"))
     one = Publisher(settings)
-    monkeypatch.setattr(one, "_is_wished", lambda: len(tried) < 3)
+    monkeypatch.setattr(one, "_is_desired", lambda: len(tried) < 3)
     monkeypatch.setattr(publisher, "POLL_SECONDS", 0.001)
     assert one.run() == 0
     assert read_heartbeat(settings, PUBLISHER).state is DriverState.STOPPED
@@ -168,14 +168,14 @@ def run_for(publisher: Publisher, shop: Shop, orders: int) -> None:
     """Let it work until it has published so many new orders, each in a commit, and stop it."""
     left = iter(range(orders))
 
-    def is_wished() -> bool:
+    def is_desired() -> bool:
         if next(left, None) is None:
             return False
         shop.order(1)
         shop.stream(StreamMode.OUTBOX)
         return True
 
-    publisher._is_wished = is_wished
+    publisher._is_desired = is_desired
     assert publisher.run() == 0
 
 

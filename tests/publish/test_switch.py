@@ -11,7 +11,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.pizzeria import ORDERS_ENRICHED
-from lockstep.publish import conditions, words
+from lockstep.publish import conditions, formatting
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
@@ -129,7 +129,7 @@ def test_a_verified_stream_feeds_in_one_commit_and_the_ledger_says_so(
     assert (line.lsn, line.published_version) == (shop.lsn, before + 1)
     assert (line.rows_before, line.rows_after) == (12, 11)
     assert (line.verified_since, line.verified_through) == (hour(0).start, hour(2).end)
-    assert "batch → outbox" in words.of_cutover(line)
+    assert "batch → outbox" in formatting.of_cutover(line)
 
 
 def test_back_to_the_batch_is_one_commit_that_needs_no_proof(

@@ -108,7 +108,7 @@ FAULTS = {
     ),
     "positions go back, no transaction, delete that names a client": (
         [with_an_earlier_one_later, with_value(4, tx_id=None), with_value(11, client_name="Ada")],
-        {"positions increase": FAIL, "transaction told": FAIL, "deletes name nothing": FAIL},
+        {"positions increase": FAIL, "transaction known": FAIL, "deletes name nothing": FAIL},
     ),
     "another date, marked as raced, written before the commit": (
         [

@@ -42,15 +42,15 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
 @pytest.mark.parametrize("offset", [None, INITIAL])
 def test_a_snapshot_under_way_is_not_disturbed(connect: Connect, offset: dict | None) -> None:
     connect.offset = offset
-    assert not connector.withhold_mark(Settings(), pizzeria_connector(Settings()))
+    assert not connector.clear_mark(Settings(), pizzeria_connector(Settings()))
     assert connect.sent == []
 
 
 @pytest.mark.parametrize("offset", [{"lsn": 2}, {**INITIAL, "snapshot_completed": True}])
 def test_after_its_snapshot_the_connector_is_told_once(connect: Connect, offset: dict) -> None:
     connect.offset = offset
-    assert connector.withhold_mark(Settings(), pizzeria_connector(Settings()))
-    assert connector.withhold_mark(Settings(), pizzeria_connector(Settings()))
+    assert connector.clear_mark(Settings(), pizzeria_connector(Settings()))
+    assert connector.clear_mark(Settings(), pizzeria_connector(Settings()))
     assert connect.sent == [{"slot.name": "lockstep", connector.MARK: "false"}]
 
 
@@ -75,4 +75,4 @@ def test_a_start_waits_until_the_snapshots_offset_is_kept(
 
 def test_without_a_connector_nothing_is_told(connect: Connect) -> None:
     connect.config = None
-    assert not connector.withhold_mark(Settings(), pizzeria_connector(Settings()))
+    assert not connector.clear_mark(Settings(), pizzeria_connector(Settings()))

@@ -44,7 +44,7 @@ def test_a_ready_database_has_no_problem(facts: DatabaseFacts) -> None:
         (READY._replace(slots_used=10), "all 10 replication slots are in use"),
         (WITH_SLOT._replace(slot_plugin="test_decoding"), "decodes with test_decoding"),
         (WITH_SLOT._replace(slot_wal_status="lost"), "changes are missing for good"),
-        (WITH_SLOT._replace(slot_active=True), "somebody else is reading the slot"),
+        (WITH_SLOT._replace(slot_active=True), "another process is reading the slot"),
     ],
 )
 def test_what_is_in_the_way_is_named_with_its_remedy(facts: DatabaseFacts, told: str) -> None:

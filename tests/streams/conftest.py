@@ -68,7 +68,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Services:
     for module in (identity, capture_watch):
         monkeypatch.setattr(module, "read_capture", found.capture)
     monkeypatch.setattr(identity, "require_complete_topic", found.complete)
-    monkeypatch.setattr(capture_watch.connector, "withhold_mark", lambda *_: True)
+    monkeypatch.setattr(capture_watch.connector, "clear_mark", lambda *_: True)
     return found
 
 

@@ -136,7 +136,7 @@ def test_what_connect_answers_does_not_keep_the_watch_from_looking(
     def no_json(*_: object) -> bool:
         raise ValueError("<html> is no JSON")
 
-    monkeypatch.setattr(capture_watch.connector, "withhold_mark", no_json)
+    monkeypatch.setattr(capture_watch.connector, "clear_mark", no_json)
     services.change(has_slot=False)
     watch.look()
     assert isinstance(watch.failure(MODE), SlotLostError)

@@ -1,7 +1,8 @@
-"""A driver without Spark, for tests: takes leases, beats, obeys the wish, SIGTERM and its script.
+"""A driver without Spark, for tests: takes leases, beats, obeys the desired state, SIGTERM and its
+script.
 
 The script is HOME/streams/<mode>/behaviour, one word, read at every turn: `fail` ends with an
-error, `trip` with one that a restart may mend, `die` without a word, `hang` beats no more, `stall`
+error, `trip` with one that a restart may help, `die` without a word, `hang` beats no more, `stall`
 makes no progress, `lag` is far behind, `wait` lacks changes of two transactions, `deaf` obeys
 nobody, `starting` never comes to work. Each start appends its pid to HOME/starts.
 """

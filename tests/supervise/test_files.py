@@ -1,4 +1,4 @@
-"""The three files of a mode: the wish, the lease, the heartbeat."""
+"""The three files of a mode: the desired state, the lease, the heartbeat."""
 
 import json
 import os

@@ -47,7 +47,7 @@ FAILED = replace(
         (WISHED, None, BEAT, Health.DEAD, "ended without a word"),
         (WISHED, None, FAILED, Health.FAILED, "PoisonedRecordError: offset 7"),
         (WISHED, PID, FAILED, Health.FAILED, "PoisonedRecordError: offset 7"),
-        (WISHED, None, None, Health.DEAD, "no driver runs it, 7200 s after the wish"),
+        (WISHED, None, None, Health.DEAD, "no driver runs it, 7200 s after it was asked for"),
         (WISHED, PID, None, Health.STALLED, "never beat"),
     ],
 )
@@ -68,8 +68,8 @@ def test_wish_lease_and_last_word_decide(desired, holder, beat, expected, why) -
             Health.STARTING,
             "has been starting for 20 s",
         ),
-        ({"state": DriverState.STOPPING}, Health.DEAD, "was told to end"),
-        ({"state": DriverState.STOPPED}, Health.DEAD, "was told to end"),
+        ({"state": DriverState.STOPPING}, Health.DEAD, "was asked to end"),
+        ({"state": DriverState.STOPPED}, Health.DEAD, "was asked to end"),
         ({"last_progress_at": ago(7000)}, Health.OK, "behind"),  # nothing waits
         ({"last_progress_at": ago(299), "end_offset": 111}, Health.OK, "behind"),
         ({"last_progress_at": ago(7000), "end_offset": 110}, Health.OK, "behind"),  # but markers
@@ -96,8 +96,8 @@ def test_what_the_driver_says_decides(change, expected, why) -> None:
 @pytest.mark.parametrize("holder", [None, PID + 1])
 def test_between_the_wish_and_the_first_beat_it_starts(holder, last_word) -> None:
     """The last word of the driver before is not this one's."""
-    just_wished = replace(WISHED, changed_at=ago(0.5))
-    assert health(just_wished, holder, last_word, NOW).health is Health.STARTING
+    just_desired = replace(WISHED, changed_at=ago(0.5))
+    assert health(just_desired, holder, last_word, NOW).health is Health.STARTING
 
 
 def test_only_failures_are_wrong() -> None:

@@ -11,16 +11,16 @@ from lockstep.settings import Settings
 
 
 def hours_asked_for() -> int:
-    """Verified hours that a switch asks for when nobody says otherwise."""
+    """Verified hours that a switch asks for when the request names no number."""
     return Settings.load().cutover_hours
 
 
 def question(feed: str, hours: int) -> str:
     """What a person decides about, as Markdown. Fails, without retries, when it is refused."""
-    from lockstep.publish import switch, words
+    from lockstep.publish import formatting, switch
 
     try:
-        return words.of_plan(switch.plan(Settings.load(), feed, hours, datetime.now(UTC)))
+        return formatting.of_plan(switch.plan(Settings.load(), feed, hours, datetime.now(UTC)))
     except LockstepError as error:
         raise AirflowFailException(str(error)) from None
 
@@ -30,7 +30,7 @@ def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:
 
     Fails when it is refused by now. A retry helps where the last hour is being compared just now.
     """
-    from lockstep.publish import switch, words
+    from lockstep.publish import formatting, switch
 
     user = approval["responded_by_user"]
     try:
@@ -39,4 +39,4 @@ def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:
         )
     except LockstepError as error:
         raise AirflowException(str(error)) from None
-    return words.of_cutover(line)
+    return formatting.of_cutover(line)

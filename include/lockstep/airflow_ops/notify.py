@@ -1,6 +1,6 @@
-"""Tells somebody of a failed task: by a webhook (Slack's kind) or by e-mail, as a connection says.
+"""Reports a failed task: by a webhook (Slack's kind) or by e-mail, as a connection says.
 
-Airflow's connection `lockstep_notify` decides; without it nobody is told, and nothing fails:
+Airflow's connection `lockstep_notify` decides; without it nothing is sent, and nothing fails:
 
 - type `http`: POST {"text": …} to its host, which is a URL; a password is put behind it as the part
   of the path that is secret (Slack: host https://hooks.slack.com/services, password T…/B…/…).
@@ -40,7 +40,7 @@ class FailureNotifier(BaseNotifier):
         try:
             connection = Connection.get(NOTIFY_CONNECTION)
         except AirflowNotFoundException:
-            self.log.info("nobody is told: there is no connection %s", NOTIFY_CONNECTION)
+            self.log.info("nothing is sent: there is no connection %s", NOTIFY_CONNECTION)
             return
         task = context["task_instance"]
         text = f"{self.what}\n{context.get('exception')}\n{task.log_url}"
@@ -48,7 +48,7 @@ class FailureNotifier(BaseNotifier):
             _send(connection, self.what, text)
         except Exception as error:
             # Its text could have the secret part of the URL.
-            self.log.warning("%s was not told: %s", NOTIFY_CONNECTION, type(error).__name__)
+            self.log.warning("%s was not reached: %s", NOTIFY_CONNECTION, type(error).__name__)
 
 
 def _send(connection: "Connection", subject: str, text: str) -> None:

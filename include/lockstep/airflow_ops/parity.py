@@ -149,35 +149,35 @@ class CompareWindowOperator(SparkJobOperator):
 
         if line.verdict not in COMPARED:
             return None
-        told = f"{line.window}, {line.mode}"
+        subject = f"{line.window}, {line.mode}"
         try:
             report = check_stream(Settings.load(), line)
         except LockstepError as error:
-            self.log.error("%s: its quality could not be checked: %s", told, error)
+            self.log.error("%s: its quality could not be checked: %s", subject, error)
             return AirflowException(str(error))
         self.data_docs_url = data_docs_url(report.data_docs_page)
         log_report(self.log, report)
         if report.status is CheckStatus.WARN:
-            self.log.warning("%s: %s", told, report.summary())
+            self.log.warning("%s: %s", subject, report.summary())
         failures = stream_failures(report)
         if not failures:
             return None
         return AirflowFailException(
-            f"{told}: {line.verdict}, but the stream's table breaks its rules: "
+            f"{subject}: {line.verdict}, but the stream's table breaks its rules: "
             f"{'; '.join(failures)}; details: {self.data_docs_url}"
         )
 
 
 def _raise_verdict(line: "Comparison") -> NoReturn:
     """End the task as a verdict other than pass wants it."""
-    told = f"{line.window}, {line.mode}: {line.verdict}: {line.reason}"
+    message = f"{line.window}, {line.mode}: {line.verdict}: {line.reason}"
     match line.verdict:
         case Verdict.FAIL:
-            raise AirflowFailException(told) from None
+            raise AirflowFailException(message) from None
         case Verdict.NOT_COVERED:
-            raise AirflowSkipException(told) from None
+            raise AirflowSkipException(message) from None
         case _:
-            raise AirflowException(told) from None
+            raise AirflowException(message) from None
 
 
 def repair_dag_url() -> str:
@@ -192,7 +192,7 @@ def comparison_arguments(settings: Settings) -> dict[str, Any]:
 
 
 def comparisons(events: Sequence[Mapping[str, Any]], start: str, end: str) -> list[dict[str, str]]:
-    """What a run compares: each window told of with each stream that is wished to run.
+    """What a run compares: each window of the events with each stream that is to run.
 
     events: extras of the hourly table's asset. start, end: a window asked for by hand, or empty.
     Raises AirflowFailException for a window that is none, AirflowSkipException when no stream runs.
@@ -202,17 +202,17 @@ def comparisons(events: Sequence[Mapping[str, Any]], start: str, end: str) -> li
     settings = Settings.load()
     try:
         asked = [Window.parse(start, end)] if start or end else []
-        told = [Window.parse(e["window_start"], e["window_end"]) for e in events]
+        written = [Window.parse(e["window_start"], e["window_end"]) for e in events]
         modes = [
             mode
             for mode in StreamMode
-            if (wish := read_desired(settings, mode)) and wish.state is DesiredState.RUNNING
+            if (desired := read_desired(settings, mode)) and desired.state is DesiredState.RUNNING
         ]
     except LockstepError as error:
         raise AirflowFailException(str(error)) from None
     if not modes:
         raise AirflowSkipException("no stream is to run: there is nothing to compare with")
-    windows = dict.fromkeys([*asked, *told])
+    windows = dict.fromkeys([*asked, *written])
     return [
         {
             "mode": str(mode),

@@ -66,8 +66,8 @@ class CheckQualityOperator(BaseOperator):
         log_report(self.log, report)
         if report.status is CheckStatus.FAIL:
             raise AirflowFailException(
-                f"window {window}: {report.summary()}. The rows are in the table, but nobody "
-                f"waiting for them is told; details: {self.data_docs_url}"
+                f"window {window}: {report.summary()}. The rows are in the table, but no one "
+                f"waiting for them is notified; details: {self.data_docs_url}"
             )
         if report.status is CheckStatus.WARN:
             self.log.warning("window %s: %s", window, report.summary())
@@ -94,7 +94,7 @@ def data_docs_url(page: str) -> str:
 
 
 def _extra(report: "QualityReport") -> dict[str, Any]:
-    """What the asset's event tells those who wait: JSON values, times as ISO 8601 in UTC."""
+    """What the asset's event gives those who wait: JSON values, times as ISO 8601 in UTC."""
     return {
         "window_start": report.window.start.isoformat(),
         "window_end": report.window.end.isoformat(),

@@ -25,7 +25,7 @@ from lockstep.settings import Settings
 
 ANSWERED_WITHIN = timedelta(days=1)
 """After that an approval counts as rejected: what it showed is old."""
-NOBODY = "nobody known"
+UNKNOWN_USER = "an unknown user"
 
 
 def plan(start: str, end: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def merge(planned: Mapping[str, Any], response: Mapping[str, Any]) -> str:
             Settings.load(),
             Window.parse(planned["window_start"], planned["window_end"]),
             {int(order_id): digest for order_id, digest in planned["approved"].items()},
-            user.get("name") or user.get("id") or NOBODY,
+            user.get("name") or user.get("id") or UNKNOWN_USER,
         )
     if done is None:
         return "the orders were repaired before: nothing was changed"

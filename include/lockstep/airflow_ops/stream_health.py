@@ -51,17 +51,18 @@ Woken = tuple[WakeReason, str]
 class StreamHealthTrigger(BaseTrigger):
     """Fires one event as soon as the stream of a mode needs something, with the reason.
 
-    wished_by: who wishes in the desired state that the stream runs; on a user's action the wish is
-    withdrawn, if it is still theirs. restart_at, restarts: ISO time and number of the restart of a
-    stream that is not well; until then it is left in peace, unless another keeper has started a
-    driver for it meanwhile: that one is judged anew. connector_restarts and
-    connector_restarted_at: how often the connector was restarted in a row, and when last.
+    desired_by: the reason in the desired state while this task keeps the stream running; on a
+    user's action the desired state becomes stopped, if the reason is still this one. restart_at,
+    restarts: ISO time and number of the restart of a stream that is not well; until then it is left
+    in peace, unless another keeper has started a driver for it meanwhile: that one is judged from
+    its start. connector_restarts and connector_restarted_at: how often the connector was restarted
+    in a row, and when last.
     """
 
     def __init__(
         self,
         mode: str,
-        wished_by: str,
+        desired_by: str,
         restart_at: str | None = None,
         restarts: int = 0,
         connector_restarts: int = 0,
@@ -71,7 +72,7 @@ class StreamHealthTrigger(BaseTrigger):
 
         super().__init__()
         self.mode = mode
-        self.wished_by = wished_by
+        self.desired_by = desired_by
         self.restart_at = restart_at
         self.restarts = restarts
         self.connector_restarts = connector_restarts
@@ -85,7 +86,7 @@ class StreamHealthTrigger(BaseTrigger):
         """The class, and the arguments that make an equal trigger in another process."""
         arguments = {
             "mode": self.mode,
-            "wished_by": self.wished_by,
+            "desired_by": self.desired_by,
             "restart_at": self.restart_at,
             "restarts": self.restarts,
             "connector_restarts": self.connector_restarts,
@@ -109,18 +110,18 @@ class StreamHealthTrigger(BaseTrigger):
         Airflow also calls this where a trigger merely moves to another triggerer; the task is still
         deferred then, and the stream is left alone. So it is when Airflow cannot be asked.
         """
-        from lockstep.supervise.desired import withdraw_wish
+        from lockstep.supervise.desired import withdraw_desired
 
         state = await self._state_of_task()
         if state == "deferred":
             self.log.info("the task is still deferred: the stream is left alone")
             return
         withdrawn = await asyncio.to_thread(
-            withdraw_wish,
+            withdraw_desired,
             Settings.load(),
             self.mode,
-            self.wished_by,
-            f"stopped by a user's action on the task ({self.wished_by})",
+            self.desired_by,
+            f"stopped by a user's action on the task ({self.desired_by})",
         )
         self.log.info("the stream is to stop" if withdrawn else "the stream is someone else's now")
 
@@ -181,7 +182,7 @@ class StreamHealthTrigger(BaseTrigger):
         return None if why is None else (WakeReason.CONNECTOR_FAILED, why)
 
     def _connector_failure(self, settings: Settings) -> str | None:
-        """Why the connector failed; a Connect that is away is told once, and no failure of ours."""
+        """Why the connector failed; a Connect that is away is logged once, as no failure."""
         from lockstep.stack import connector
         from lockstep.stack.connectors import pizzeria_connector
 

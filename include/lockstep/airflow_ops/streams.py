@@ -37,7 +37,7 @@ def restarts_param() -> Param:
 
 
 class SuperviseStreamOperator(BaseOperator):
-    """Keep the stream of a mode running until someone wishes that it stops.
+    """Keep the stream of a mode running until a user asks that it stops.
 
     Succeeds when the stream was stopped on purpose. Fails, without retries and with the stream's
     own error, when restarts_max restarts in a row did not help; the stream then stays stopped.
@@ -54,7 +54,7 @@ class SuperviseStreamOperator(BaseOperator):
         self._task: Any = None
 
     def execute(self, context: dict[str, Any]) -> None:
-        """Make the stream run, whoever has started it before, and watch it."""
+        """Make the stream run, whichever command started it before, and watch it."""
         self._task = context["ti"]
         self._start(restarts=0)
 
@@ -78,19 +78,19 @@ class SuperviseStreamOperator(BaseOperator):
 
         A worker that shuts down ends its tasks in the same way; then nothing is done here.
         """
-        from lockstep.supervise.desired import withdraw_wish
+        from lockstep.supervise.desired import withdraw_desired
 
         if self._task is None or self._state_of_task() == "running":
             self.log.info("the worker ends: the stream is left alone")
             return
-        reason = f"stopped by a user's action on the task ({self._wished_by})"
-        withdraw_wish(Settings.load(), self.mode, self._wished_by, reason)
+        reason = f"stopped by a user's action on the task ({self._desired_by})"
+        withdraw_desired(Settings.load(), self.mode, self._desired_by, reason)
         raise SystemExit(f"the stream {self.mode} is {reason}")
 
     @property
-    def _wished_by(self) -> str:
+    def _desired_by(self) -> str:
         """The reason in the desired state: this attempt, and no other."""
-        return f"wished by the DAG run {self._task.run_id}, try {self._task.try_number}"
+        return f"asked for by the DAG run {self._task.run_id}, try {self._task.try_number}"
 
     def _start(self, restarts: int) -> NoReturn:
         """Make the stream run, in place of one that is not well, and watch it."""
@@ -100,7 +100,7 @@ class SuperviseStreamOperator(BaseOperator):
         settings = Settings.load()
         make_run = keeper.restart if restarts else keeper.ensure_running
         try:
-            is_started = make_run(settings, self.mode, self._wished_by, restarts)
+            is_started = make_run(settings, self.mode, self._desired_by, restarts)
         except StreamFailedError as error:
             self.log.warning("%s", error)
             self._after_failure(error.why)
@@ -176,8 +176,8 @@ class SuperviseStreamOperator(BaseOperator):
         )
 
     def _watch(self, **watch: Any) -> NoReturn:
-        """Hand over to the trigger; `watch` are its arguments beyond the mode and the wish."""
-        arguments = {"mode": self.mode, "wished_by": self._wished_by, **watch}
+        """Hand over to the trigger; `watch` are its arguments beyond the mode and `desired_by`."""
+        arguments = {"mode": self.mode, "desired_by": self._desired_by, **watch}
         self.defer(trigger=StreamHealthTrigger(**arguments), method_name="resume")
 
     def _state_of_task(self) -> str | None:

@@ -42,7 +42,7 @@ def first_from(instant: datetime) -> Window:
 
 
 def asked_for(instant: datetime, as_of: datetime) -> Window:
-    """The window of a run that somebody starts by hand, at `as_of`, with the date `instant`.
+    """The window of a run that a user starts by hand, at `as_of`, with the date `instant`.
 
     A date on the hour names the window that begins there, as a scheduled run's logical date does.
     Any other date is a moment ("now"), and means the latest window due by then. A window that is

@@ -1,4 +1,4 @@
-"""Serves Great Expectations' Data Docs to people who are signed in to Airflow, and to nobody else.
+"""Serves Great Expectations' Data Docs to people who are signed in to Airflow, and to no one else.
 
 Every file goes through one route below one permission. A StaticFiles mount would not do: mounted
 applications do not inherit the dependencies of the application they are mounted in.
@@ -25,8 +25,8 @@ INDEX = "index.html"
 def create_app(folder: Path | None = None) -> FastAPI:
     """The application to mount; `folder` holds the pages, by default those of the settings' home.
 
-    Answers 401 to anybody not signed in and 403 to those who may not see plugins, whatever the
-    path. The generated API pages of FastAPI are off: they would be open to all.
+    Answers 401 to a user who is not signed in and 403 to those who may not see plugins, whatever
+    the path. The generated API pages of FastAPI are off: they would be open to all.
     """
     app = FastAPI(
         title="Data Docs",

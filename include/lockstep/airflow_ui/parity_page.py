@@ -35,8 +35,8 @@ _LINKS = {
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application to mount below PARITY_URL; settings None: those of the environment.
 
-    Answers 401 to anybody not signed in and 403 to those who may not see plugins, whatever the
-    path; see data_docs.create_app.
+    Answers 401 to a user who is not signed in and 403 to those who may not see plugins, whatever
+    the path; see data_docs.create_app.
     """
     app = FastAPI(
         title="Parity",

@@ -1,6 +1,6 @@
 """One hourly run, step by step.
 
-The order of the steps is the run's guarantee: the lock first (nobody else's run comes between),
+The order of the steps is the run's guarantee: the lock first (no other run comes between),
 the snapshot before the marker (so the marker comes later in the log than all the run sees), and
 one commit at the end (so a run killed anywhere has changed nothing).
 """

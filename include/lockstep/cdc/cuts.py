@@ -6,7 +6,7 @@ A cut is taken in two steps, and the order matters:
 2. a separate transaction emits the logical message `lockstep.cut` with the run's id.
 
 Whatever the snapshot sees was committed before the marker, so a stream that has passed the marker
-has seen all of it, even in a quiet hour. What else it has seen by then is told apart by the
+has seen all of it, even in a quiet hour. What else it has seen by then is distinguished by the
 snapshot's own list of transactions.
 """
 

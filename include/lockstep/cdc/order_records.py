@@ -78,7 +78,7 @@ class PricedPizza(Struct, frozen=True):
 class PublishedOrder(Struct, frozen=True):
     """What publish_order() says of an order: the whole of it, or only that it is gone (op d).
 
-    A name that nobody knows is null; a field that is not there has been renamed.
+    An unknown name is null; a field that is not there has been renamed.
     """
 
     op: Literal["c", "u", "d"]

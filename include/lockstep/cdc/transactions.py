@@ -189,7 +189,7 @@ class TransactionTracker:
         }
 
     def feed(self, records: Iterable[Record]) -> list[Transaction]:
-        """Take in records; returns the transactions that are whole now, in commit order."""
+        """Apply records; returns the transactions that are whole now, in commit order."""
         released: list[Transaction] = []
         for record in records:
             if self.is_dealt_with(record):

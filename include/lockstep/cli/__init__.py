@@ -44,7 +44,7 @@ app.add_typer(
 app.add_typer(quality.app, name="quality", help="Check a window's rows; build its Data Docs.")
 app.add_typer(publish.app, name="publish", help="The table that consumers read, and what feeds it.")
 app.add_typer(source.app, name="source", help="The pipelines' databases: add and capture them.")
-app.add_typer(capture.app, name="capture", help="Change capture: begin it anew.")
+app.add_typer(capture.app, name="capture", help="Change capture: begin it from scratch.")
 maintain.register(app)
 upgrade.register(app)
 sql.register(app)

@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True)
 WARNING = (
     f"This deletes the replication slot {REPLICATION_SLOT} and the topic {CHANGE_TOPIC} with all "
     "changes in it. Capture then begins with a snapshot of the database as it is now: what tables "
-    "show of earlier times cannot be made again. They stay as they are until each is made anew by "
+    "show of earlier times cannot be made again. They stay as they are until each is rebuilt by "
     "`lockstep stream rebuild`. If a stream feeds the published table, let the batch feed it "
     "first: `lockstep publish switch batch`."
 )
@@ -30,7 +30,7 @@ def _group() -> None:
 def reset(
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
-    """Begin change capture anew, with a new snapshot: for a slot or topic that was lost.
+    """Begin change capture from scratch, with a new snapshot: for a slot or topic that was lost.
 
     Refused while a stream runs. If it is broken off, do it again.
     """
@@ -42,11 +42,13 @@ def reset(
     console = Console(soft_wrap=True)
     console.print(WARNING, highlight=False)
     if not yes:
-        typer.confirm("Begin anew?", abort=True)
+        typer.confirm("Begin from scratch?", abort=True)
     settings = with_secrets(Settings.load())
     with ExitStack() as held:
         for mode in (*StreamMode, HISTORY):
             held.enter_context(lease.acquire(settings, mode))
-        with console.status("beginning change capture anew …"):
+        with console.status("beginning change capture from scratch …"):
             reset_capture(settings, pizzeria_connector(settings))
-    console.print("capture has begun anew; now `lockstep stream rebuild` each mode that you use")
+    console.print(
+        "capture has begun from scratch; now `lockstep stream rebuild` each mode that you use"
+    )

@@ -29,7 +29,7 @@ Feed = StrEnum("Feed", [(feed.upper(), feed) for feed in FEEDS])
 def status() -> None:
     """Show what feeds the published table, which streams could, and the last switches."""
     from lockstep.ledger import cutovers
-    from lockstep.publish import words
+    from lockstep.publish import formatting
     from lockstep.publish.table import exists, fed_of, open_or_create
     from lockstep.supervise.observation import observe
 
@@ -46,14 +46,14 @@ def status() -> None:
     console.print(f"the publisher: {finding.health} ({escape(finding.why)})\n")
     console.print(_feeds_table(settings))
     for line in cutovers.lines(settings)[-CUTOVERS_SHOWN:]:
-        console.print(words.of_cutover(line), markup=False, soft_wrap=True)
+        console.print(formatting.of_cutover(line), markup=False, soft_wrap=True)
 
 
 @app.command()
 def start() -> None:
     """Start the publisher, a process of its own that goes on until `lockstep publish stop`.
 
-    If it fails later, nobody starts it again: that is what the DAG is for.
+    If it fails later, it is not started again: that is what the DAG is for.
     """
     from lockstep.supervise import launcher
 
@@ -99,18 +99,18 @@ def switch(
     A stream is refused unless it is verified through the last due hour, for so many hours without
     a gap, runs, and has passed the last hourly run's cut. The batch never is.
     """
+    from lockstep.publish import formatting
     from lockstep.publish import switch as cutover
-    from lockstep.publish import words
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
     hours = hours or settings.cutover_hours
-    console.print(words.of_plan(cutover.plan(settings, feed.value, hours, datetime.now(UTC))))
+    console.print(formatting.of_plan(cutover.plan(settings, feed.value, hours, datetime.now(UTC))))
     if not yes:
         typer.confirm("switch?", abort=True)
     approved_by = f"{getpass.getuser()} by `lockstep publish switch`"
     with console.status("switching …"):
         line = cutover.switch(settings, feed.value, hours, approved_by, datetime.now(UTC))
-    console.print(words.of_cutover(line), markup=False)
+    console.print(formatting.of_cutover(line), markup=False)
 
 
 def _feeds_table(settings: Settings) -> Table:

@@ -46,13 +46,13 @@ def up(
 
     console, started = Console(), time.monotonic()
 
-    def tell(outcome: control.Outcome) -> None:
+    def show(outcome: control.Outcome) -> None:
         what = f"up in {outcome.seconds:.1f} s" if outcome.acted else "already up"
         console.print(f"  {outcome.service:<22} {what:<14} {outcome.address}", highlight=False)
 
     try:
         with console.status("starting …"):
-            settings = control.up(Settings.load(), only or (), tell)
+            settings = control.up(Settings.load(), only or (), show)
     except KeyboardInterrupt:
         console.print("interrupted: `lockstep status` shows what runs, `lockstep down` stops it")
         os._exit(INTERRUPTED)  # not waiting for the threads that wait for services
@@ -69,7 +69,7 @@ def down() -> None:
 
     console, settings = Console(), Settings.load()
 
-    def tell(outcome: control.Outcome) -> None:
+    def show(outcome: control.Outcome) -> None:
         if outcome.acted:
             console.print(f"  {outcome.service:<22} stopped in {outcome.seconds:.1f} s")
 
@@ -77,7 +77,7 @@ def down() -> None:
         streams = launcher.stop_all(settings, "stopped by `lockstep down`")
         for stream in streams:
             console.print(f"  stream {stream.mode:<15} {'killed' if stream.killed else 'stopped'}")
-        control.down(settings, tell)
+        control.down(settings, show)
     console.print("everything is stopped")
     if streams:
         console.print("streams stay stopped after `up`, until they are started or their DAGs run")

@@ -36,7 +36,7 @@ def start(modes: Modes) -> None:
     """Start these streams in one driver, and wait until each works.
 
     The driver goes on by itself; what ends it is `lockstep stream stop`. A stream that runs already
-    is refused. If it fails later, nobody starts it again: that is what the DAGs stream_… are for.
+    is refused. If it fails later, it is not started again: that is what the DAGs stream_… are for.
     """
     from lockstep.supervise import launcher
 
@@ -91,7 +91,7 @@ app.command()(skip)
 
 @app.command()
 def rebuild(modes: Modes) -> None:
-    """Make these streams' tables anew from the change topic, each beside the old one; then switch.
+    """Rebuild these streams' tables from the change topic, each next to the old one; then switch.
 
     The streams are stopped and stay so. Until the switch, one commit, readers see the old table.
     """
@@ -105,7 +105,7 @@ def rebuild(modes: Modes) -> None:
                 StreamMode(mode),
                 lambda at, end, line=line, mode=mode: line.update(f"{mode}: {at:,} of {end:,} …"),
             )
-        console.print(f"{mode} is made anew: {made.rows:,} rows, up to LSN {made.frontier}")
+        console.print(f"{mode} is rebuilt: {made.rows:,} rows, up to LSN {made.frontier}")
     console.print("start them with `lockstep stream start`, or Clear their DAGs' task")
 
 

@@ -1,4 +1,4 @@
-"""`python -m lockstep.jars`: fill the jars' folder from the lock; `--lock` writes the lock anew."""
+"""`python -m lockstep.jars`: fill the jars' folder from the lock; `--lock` writes the lock."""
 
 import sys
 import time

@@ -90,7 +90,7 @@ def _retrieved(folder: Path, names: set[str], progress: Progress, held: int) -> 
 
 
 def _put_in_place(folder: Path, jar: LockedJar) -> None:
-    """Move a retrieved file to its part. A damaged one also leaves the cache, to come anew."""
+    """Move a retrieved file to its part. A damaged one also leaves the cache, to come again."""
     retrieved = folder / _RETRIEVED / jar.path
     if not retrieved.exists():
         raise JarsIncompleteError(

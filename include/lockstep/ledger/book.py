@@ -33,7 +33,7 @@ WRITER_SECONDS_MAX = 60.0
 
 
 def append(settings: Settings, line: Comparison, differences: Sequence[Difference]) -> None:
-    """Add a line and its differences, which nobody sees before the line. Nothing is rewritten.
+    """Add a line and its differences, which no reader sees before the line. Nothing is rewritten.
 
     Raises LakehouseError when a table cannot be written.
     """

@@ -6,7 +6,7 @@ from datetime import datetime
 from rich.table import Table
 
 from lockstep.ledger.entries import Judged, newest_of_each_window, verified
-from lockstep.ledger.words import SIGNS, coloured
+from lockstep.ledger.formatting import SIGNS, coloured
 from lockstep.model.modes import StreamMode
 
 NEWEST = 24

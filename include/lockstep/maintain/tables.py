@@ -25,11 +25,11 @@ from lockstep.pizzeria import (
     sql_name,
 )
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import tidy, told
+from lockstep.sinks.append_log import tidy, translate_delta_errors
 from lockstep.sinks.dead_files import dead_files, remove_dead_files
 from lockstep.sinks.local_lakehouse import local_folder, require_writable, writer_lock
 from lockstep.supervise import lease
-from lockstep.supervise.desired import is_wished
+from lockstep.supervise.desired import is_desired
 
 PATIENCE_SECONDS = 10.0
 """For another writer's commit; an hourly run holds its table longer, and comes again in an hour."""
@@ -86,7 +86,7 @@ def _join_small_files(settings: Settings, folder: Path) -> None:
         require_writable(settings)
     except LakehouseError:
         return  # no room for it now; the next day may have some
-    with told(str(folder)):
+    with translate_delta_errors(str(folder)):
         tidy(DeltaTable(folder), vacuum_hours=None)
 
 
@@ -108,14 +108,14 @@ def _owner(settings: Settings, modes: tuple[str, ...]) -> str | None:
     for mode in modes:
         if (pid := lease.holder(settings, mode)) is not None:
             return f"{mode} (pid {pid})"
-        if mode != HISTORY and is_wished(settings, mode):
+        if mode != HISTORY and is_desired(settings, mode):
             return f"{mode}, which is to run,"
     return None
 
 
 def _growth(folder: Path) -> str:
     """Rows of the newest version, and what a million of them takes in its files."""
-    with told(str(folder)):
+    with translate_delta_errors(str(folder)):
         table = DeltaTable(folder)
         rows = table.count()
         live = sum(table.get_add_actions(flatten=True).column("size_bytes").to_pylist())

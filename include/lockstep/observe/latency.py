@@ -54,7 +54,7 @@ def latency_seconds(
 class LatencyWindow:
     """Latencies of the rows that became readable in the last five minutes; any thread may use it.
 
-    `add` is called by the writer after each commit (1,000 rows: under 1 ms), `snapshot` by whoever
+    `add` is called by the writer after each commit (1,000 rows: under 1 ms), `snapshot` by what
     reports.
     """
 

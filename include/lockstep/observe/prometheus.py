@@ -2,8 +2,8 @@
 
     python -m lockstep.observe.prometheus
 
-A process of its own, which `lockstep up` starts: it reads the files of supervise, so it also tells
-of a stream whose driver is dead, and asks nothing of one that works. No Spark, no Delta.
+A process of its own, which `lockstep up` starts: it reads the files of supervise, so it also
+reports of a stream whose driver is dead, and asks nothing of one that works. No Spark, no Delta.
 """
 
 import signal

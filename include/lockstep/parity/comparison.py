@@ -178,8 +178,8 @@ def _before(mode: StreamMode, ready: Readiness) -> "Column":
     """Of a mode that knows only what was published: what rests on the time before capture began.
 
     An order that was there before and never published since is not missing; and of one that the
-    initial snapshot found published, nobody knows what its names and prices were called since. An
-    order whose commit time the database does not tell counts as one of after.
+    initial snapshot found published, no record says what its names and prices were since. An
+    order whose commit time the database does not give counts as one of after.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -44,25 +44,25 @@ def _evidence(row: dict) -> dict:
     if kind is DifferenceClass.CHANGED_AFTER_CUT:
         what = "new" if row["batch"] is None else "updated"
         return {"what": "cancelled" if after["op"] == "d" else what, "change": after}
-    told: dict = {"change": stream}
+    evidence: dict = {"change": stream}
     if row["batch"] is not None:
-        told["written"] = _written(row)
+        evidence["written"] = _written(row)
     match kind:
         case DifferenceClass.DUPLICATE_IN_STREAM:
-            told["repeated_changes"] = row["repeated_changes"]
+            evidence["repeated_changes"] = row["repeated_changes"]
         case DifferenceClass.MISSING_IN_STREAM:
-            told["after_cut"] = after
+            evidence["after_cut"] = after
         case DifferenceClass.DIMENSION_DRIFT:
-            told["explained_by"] = row["changes"]
+            evidence["explained_by"] = row["changes"]
         case DifferenceClass.LOOKUP_RACE:
-            told["explained_by"] = row["changes"]
-            told["seen"] = _picked(row["seen"], SEEN)
+            evidence["explained_by"] = row["changes"]
+            evidence["seen"] = _picked(row["seen"], SEEN)
         case DifferenceClass.VALUE_MISMATCH:
             of_row = row["batch"]["origin"]["tx_id"]
-            told["is_same_transaction"] = stream["tx_id"] in (None, of_row)
+            evidence["is_same_transaction"] = stream["tx_id"] in (None, of_row)
             if row["stream"]["is_raced"]:
-                told["looked_up"] = _looked_up(row["stream"]["look_up"])
-    return told
+                evidence["looked_up"] = _looked_up(row["stream"]["look_up"])
+    return evidence
 
 
 def _looked_up(look_up: dict | None) -> str:

@@ -19,8 +19,8 @@ _VALUES = ("order_time", "client_name", "table_name", "pizzas")
 
 
 @dataclass(frozen=True)
-class Saying:
-    """What some tables say alike of an order after one transaction.
+class OrderState:
+    """The state of an order after one transaction, as some tables have it alike.
 
     modes: the tables; those marked by the look-up as raced have a `*`.
     op: c, u, d; "" for the hourly table, which has states only.
@@ -43,7 +43,7 @@ class Moment:
     commit_lsn: int
     at: datetime | None
     what: str
-    sayings: list[Saying] = field(default_factory=list)
+    states: list[OrderState] = field(default_factory=list)
 
 
 def story_of(settings: Settings, order_id: int) -> list[Moment]:
@@ -58,20 +58,20 @@ def story_of(settings: Settings, order_id: int) -> list[Moment]:
             "status` shows what was ever compared"
         )
     return [
-        Moment(lsn, at[0]["at"], what, list(_sayings(at)))
+        Moment(lsn, at[0]["at"], what, list(_states(at)))
         for (lsn, what), same in groupby(rows, key=lambda row: (row["commit_lsn"], row["what"]))
         for at in [list(same)]
     ]
 
 
-def _sayings(rows: list[dict]) -> Iterator[Saying]:
-    """Tables that say the same, together."""
-    said: dict[str, tuple[list[str], dict]] = {}
+def _states(rows: list[dict]) -> Iterator[OrderState]:
+    """Tables that have the same state, together."""
+    alike: dict[str, tuple[list[str], dict]] = {}
     for row in rows:
         key = repr((row["op"], row["values"]))
-        said.setdefault(key, ([], row))[0].append(row["mode"])
-    for modes, row in said.values():
-        yield Saying(tuple(modes), row["op"], row["values"])
+        alike.setdefault(key, ([], row))[0].append(row["mode"])
+    for modes, row in alike.values():
+        yield OrderState(tuple(modes), row["op"], row["values"])
 
 
 def _rows(settings: Settings, order_id: int) -> Iterator[dict]:

@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from lockstep.ledger.words import coloured
+from lockstep.ledger.formatting import coloured
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.parity.cause import Change

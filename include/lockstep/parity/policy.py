@@ -54,7 +54,7 @@ class Policy:
 
     def reason(self, mode: StreamMode, counts: Mapping[DifferenceClass, int], orders: int) -> str:
         """Why a window of so many orders fails; empty if it does not."""
-        told = []
+        reasons = []
         for kind, count in self.failing(mode, counts, orders).items():
             text = f"{count:,} {kind}"
             if limit := self.limit(mode, kind, orders):
@@ -62,8 +62,8 @@ class Policy:
                     f" of {orders:,} orders ({count / orders:.1%}; the limit is {limit:,}: "
                     f"{self.raced_share_max:.1%}, or {self.raced_orders_always} orders)"
                 )
-            told.append(text)
-        return ", ".join(told)
+            reasons.append(text)
+        return ", ".join(reasons)
 
 
 def read_policy(text: str) -> Policy:
@@ -71,12 +71,12 @@ def read_policy(text: str) -> Policy:
     limit of raced orders.
     """
     try:
-        told = tomllib.loads(text, parse_float=Decimal)
+        policy = tomllib.loads(text, parse_float=Decimal)
         tolerated = {
             StreamMode(mode): frozenset(map(DifferenceClass, kinds))
-            for mode, kinds in told["tolerated"].items()
+            for mode, kinds in policy["tolerated"].items()
         }
-        share, always = _raced_limit(told)
+        share, always = _raced_limit(policy)
     except (ArithmeticError, KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{POLICY_FILE} cannot be used: {error}") from error
     for mode, kinds in tolerated.items():
@@ -89,8 +89,8 @@ def read_policy(text: str) -> Policy:
     return Policy(of_modes, share, always)
 
 
-def _raced_limit(told: Mapping[str, object]) -> tuple[Decimal, int]:
-    share, always = Decimal(told["raced_share_max"]), int(told["raced_orders_always"])
+def _raced_limit(policy: Mapping[str, object]) -> tuple[Decimal, int]:
+    share, always = Decimal(policy["raced_share_max"]), int(policy["raced_orders_always"])
     if not 0 <= share <= 1:
         raise ValueError(f"raced_share_max is {share}, and must be from 0 to 1")
     if always < 0:

@@ -7,11 +7,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from lockstep.ledger.entries import Comparison, Difference
-from lockstep.ledger.words import both_sides, coloured, explanation, plain
+from lockstep.ledger.formatting import both_sides, coloured, explanation, plain
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.parity.check import Check
-from lockstep.parity.order_story import Moment, Saying
+from lockstep.parity.order_story import Moment, OrderState
 
 SHOWN_OF_A_MODE = 10
 
@@ -80,19 +80,19 @@ def story(order_id: int, moments: Sequence[Moment]) -> RenderableType:
     for moment in moments:
         when = "" if moment.at is None else f"{moment.at:%Y-%m-%d %H:%M:%S.%f}Z"
         by = f"{moment.what}\nLSN {moment.commit_lsn}"
-        for place, saying in enumerate(moment.sayings):
+        for place, state in enumerate(moment.states):
             first = place == 0
             table.add_row(
                 when if first else "",
                 by if first else "",
-                saying.op,
-                ", ".join(saying.modes),
-                escape(_said(saying)),
+                state.op,
+                ", ".join(state.modes),
+                escape(_values_of(state)),
             )
     return table
 
 
-def _said(saying: Saying) -> str:
-    if saying.values is None:
+def _values_of(state: OrderState) -> str:
+    if state.values is None:
         return "gone"
-    return "\n".join(plain(value) for value in saying.values.values())
+    return "\n".join(plain(value) for value in state.values.values())

@@ -69,9 +69,9 @@ def _height(seconds: float) -> float:
 
 
 def _summary(delays: Delays) -> str:
-    told = []
+    medians = []
     for name, series in (("hourly run", delays.batch), ("stream", delays.stream)):
         if series:
             middle = sorted(delay.seconds for delay in series)[len(series) // 2]
-            told.append(f"{name}: median {middle:.1f} s")
-    return ", ".join(told)
+            medians.append(f"{name}: median {middle:.1f} s")
+    return ", ".join(medians)

@@ -9,7 +9,7 @@ from lockstep.errors import LakehouseError, LockstepError
 from lockstep.ledger import book
 from lockstep.ledger.delays import delays_of
 from lockstep.ledger.entries import Comparison, Judged, Verified, verified
-from lockstep.ledger.words import SIGNS, both_sides, explanation
+from lockstep.ledger.formatting import SIGNS, both_sides, explanation
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window

@@ -34,7 +34,7 @@ STEP_SECONDS_MAX = 1800.0
 
 
 class Publisher:
-    """Publishes until it is told to stop; `run` gives the exit code."""
+    """Publishes until it is asked to stop; `run` gives the exit code."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -47,7 +47,7 @@ class Publisher:
         self._up_to_date_at = self._turned_at = time.monotonic()
 
     def run(self) -> int:
-        """Returns 0 when it was stopped on purpose, 2 when it failed; the heartbeat tells why.
+        """Returns 0 when it was stopped on purpose, 2 when it failed; the heartbeat says why.
 
         Raises StreamBusyError when another process publishes.
         """
@@ -70,7 +70,7 @@ class Publisher:
 
     def _publish(self) -> None:
         maintenance = self._maintenance_of_now()
-        while not self._asked_to_stop.is_set() and self._is_wished():
+        while not self._asked_to_stop.is_set() and self._is_desired():
             began = self._turned_at = time.monotonic()
             try:
                 done = self._done = step(self._settings)
@@ -97,7 +97,7 @@ class Publisher:
             self._settled = fed_of(table).switched_in
             maintenance.tidy_when_due(table, self._settings.stream_versions_kept_hours)
 
-    def _is_wished(self) -> bool:
+    def _is_desired(self) -> bool:
         desired = read_desired(self._settings, PUBLISHER)
         return desired is None or desired.state is DesiredState.RUNNING
 

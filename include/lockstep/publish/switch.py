@@ -73,7 +73,7 @@ def switch(settings: Settings, feed: str, hours: int, approved_by: str, as_of: d
         fed = fed_of(table)
         reach = _required(settings, fed, feed, hours, as_of)
         # Step 3: one commit, which says that it is the switch.
-        told = {
+        metadata = {
             "switched_at": datetime.now(UTC).isoformat(),
             "from_feed": fed.feed,
             "approved_by": approved_by,
@@ -81,9 +81,9 @@ def switch(settings: Settings, feed: str, hours: int, approved_by: str, as_of: d
             "verified_through": reach and reach.through.isoformat(),
         }
         if feed == BATCH:
-            _to_batch(settings, table, fed, told)
+            _to_batch(settings, table, fed, metadata)
         else:
-            _to_stream(settings, table, StreamMode(feed), told)
+            _to_stream(settings, table, StreamMode(feed), metadata)
         # Step 4: the ledger's line, from what the commit says.
         settle(settings, table)
     return cutovers.lines(settings)[-1]
@@ -99,14 +99,14 @@ def settle(settings: Settings, table: DeltaTable) -> None:
     if switched_in is None or (lines and lines[-1].published_version >= switched_in):
         return
     commits = table.history(table.version() - switched_in + 1)
-    told = json.loads(commits[-1][CUTOVER_METADATA])
+    metadata = json.loads(commits[-1][CUTOVER_METADATA])
     times = ("switched_at", "verified_since", "verified_through")
-    told |= {name: told[name] and datetime.fromisoformat(told[name]) for name in times}
+    metadata |= {name: metadata[name] and datetime.fromisoformat(metadata[name]) for name in times}
     before, after = (
         DeltaTable(table.table_uri, version=version).count()
         for version in (switched_in - 1, switched_in)
     )
-    line = Cutover(published_version=switched_in, rows_before=before, rows_after=after, **told)
+    line = Cutover(published_version=switched_in, rows_before=before, rows_after=after, **metadata)
     cutovers.append(settings, line)
 
 
@@ -122,7 +122,7 @@ def _required(
     return reach
 
 
-def _to_stream(settings: Settings, table: DeltaTable, mode: StreamMode, told: dict) -> None:
+def _to_stream(settings: Settings, table: DeltaTable, mode: StreamMode, metadata: dict) -> None:
     """What the batch still has to publish comes first: the stream may not know those orders."""
     if fed_of(table).feed == BATCH:
         publish_new(settings, table)
@@ -130,16 +130,16 @@ def _to_stream(settings: Settings, table: DeltaTable, mode: StreamMode, told: di
     log = _log(settings, mode, fed, hourly)
     frontier = reached_of(log).frontier
     hourly_version = fed.reached if fed.feed == BATCH else None
-    told |= {"to_feed": mode, "lsn": frontier, "hourly_version": hourly_version}
-    publish_all(table, log, Mark(mode, frontier, capture_id_of(log), told))
+    metadata |= {"to_feed": mode, "lsn": frontier, "hourly_version": hourly_version}
+    publish_all(table, log, Mark(mode, frontier, capture_id_of(log), metadata))
 
 
-def _to_batch(settings: Settings, table: DeltaTable, fed: Fed, told: dict) -> None:
+def _to_batch(settings: Settings, table: DeltaTable, fed: Fed, metadata: dict) -> None:
     hourly = open_hourly(settings)
     version = -1 if hourly is None else hourly.version()
     windows = windows_since(hourly, None) if hourly else []
-    told |= {"to_feed": BATCH, "lsn": fed.reached, "hourly_version": version}
-    publish_windows(table, hourly, windows, Mark(BATCH, version, cutover=told))
+    metadata |= {"to_feed": BATCH, "lsn": fed.reached, "hourly_version": version}
+    publish_windows(table, hourly, windows, Mark(BATCH, version, cutover=metadata))
 
 
 def _log(settings: Settings, mode: StreamMode, fed: Fed, hourly: DeltaTable | None) -> DeltaTable:

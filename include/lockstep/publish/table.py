@@ -27,7 +27,7 @@ from lockstep.pizzeria import (
     ORDERS_ENRICHED_COLUMNS,
 )
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import NO_HOOKS, WRITER, arrow_schema, told
+from lockstep.sinks.append_log import NO_HOOKS, WRITER, arrow_schema, translate_delta_errors
 
 SCHEMA = arrow_schema(ORDERS_ENRICHED_COLUMNS)
 CHANGES_SCHEMA = SCHEMA.append(pa.field("op", pa.string()))
@@ -73,7 +73,7 @@ def exists(settings: Settings) -> bool:
 def open_or_create(settings: Settings) -> DeltaTable:
     """The newest version; an empty table, fed by the batch, where there was none."""
     uri = settings.table_uri(ORDERS_ENRICHED)
-    with told(uri):
+    with translate_delta_errors(uri):
         if exists(settings):
             return DeltaTable(uri)
         kept = f"interval {settings.stream_versions_kept_hours} hours"
@@ -107,12 +107,12 @@ def merge_changes(
     """Make each order what its change says, in one commit; the others stay.
 
     changes: as CHANGES_SCHEMA. where: a condition on `t` that holds for every row of these orders,
-        which spares the reading of all others; empty without one.
+        so that the others are not read; empty without one.
     Merging the same again gives the same rows. Raises LakehouseError; then nothing has changed.
     """
     columns = {name: f"s.{name}" for name in SCHEMA.names}
     version = table.version()
-    with told(table.table_uri):
+    with translate_delta_errors(table.table_uri):
         (
             table.merge(
                 changes,
@@ -139,7 +139,7 @@ def replace_rows(table: DeltaTable, rows: pa.RecordBatchReader, where: str, mark
     Raises LakehouseError; then nothing has changed.
     """
     version = table.version()
-    with told(table.table_uri):
+    with translate_delta_errors(table.table_uri):
         write_deltalake(
             table,
             rows,
@@ -154,7 +154,7 @@ def replace_rows(table: DeltaTable, rows: pa.RecordBatchReader, where: str, mark
 
 def keep_rows(table: DeltaTable, mark: Mark) -> None:
     """Say how far the feed is published, in a commit that changes no row."""
-    with told(table.table_uri):
+    with translate_delta_errors(table.table_uri):
         table.create_write_transaction(
             [],
             "append",

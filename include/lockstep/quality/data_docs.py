@@ -122,7 +122,7 @@ def _record(report: QualityReport) -> dict[str, Any]:
         "run_id": report.run_id,
         "rows": report.rows,
         "status": report.status,
-        "told": [*report.failures, *report.warnings],
+        "messages": [*report.failures, *report.warnings],
         "page": report.data_docs_page,
         "checked_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
     }
@@ -152,7 +152,7 @@ def _render(template: str, **values: object) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: somebody may be reading."""
+    """Whole or not at all: a reader may be open."""
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(path)

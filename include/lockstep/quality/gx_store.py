@@ -74,7 +74,8 @@ def _acquire(lock: Any, folder: Path) -> None:
 
 
 def _open_context(folder: Path) -> "gx.data_context.FileDataContext":
-    # It reports its use to its makers and logs hundreds of lines at info, unless told before.
+    # It reports its use to its makers and logs hundreds of lines at info, unless switched off
+    # before.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with warnings.catch_warnings():

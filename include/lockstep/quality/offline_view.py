@@ -2,7 +2,7 @@
 
 GX's templates take their styles, icons and scripts from six public servers; without them a page is
 a heap of text that does not even say which expectations were met. Each page carries
-pages/offline.css instead, and waits for nobody.
+pages/offline.css instead, and waits for no server.
 """
 
 import re

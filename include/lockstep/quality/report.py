@@ -111,8 +111,8 @@ class QualityReport:
     def summary(self) -> str:
         """One line: how many checks, and each that did not pass, failures first."""
         total = f"{len(self.checks)} checks of {self.rows:,} {self.noun}"
-        told = self.failures + self.warnings
-        return f"{total}: {self.status}" + (f": {'; '.join(told)}" if told else "")
+        messages = self.failures + self.warnings
+        return f"{total}: {self.status}" + (f": {'; '.join(messages)}" if messages else "")
 
     def table(self) -> str:
         """The checks as text without colours, at the most 100 columns wide."""

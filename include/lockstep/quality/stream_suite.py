@@ -13,7 +13,7 @@ FAIL, WARN = CheckStatus.FAIL, CheckStatus.WARN
 DELIVERED_SECONDS = 5
 DELIVERED_SHARE = 0.99
 """Three times what all five modes in one driver take on two cores (p99 1.7 s). A stream that was
-down delivers late what came meanwhile, and a rebuilt one everything: true, and worth telling, but
+down delivers late what came meanwhile, and a rebuilt one everything: true, and worth a report, but
 no defect of the rows. Hence a warning; that a stream lags now is for its supervision."""
 
 WORK_SECONDS_MAX = 600
@@ -47,7 +47,7 @@ CHANGE_CHECKS = (
         "what is written later of an order was committed later",
     ),
     Check(
-        "transaction told",
+        "transaction known",
         FAIL,
         IN_SET,
         {"column": "has_transaction", "value_set": [True]},

@@ -22,7 +22,7 @@ def show(start: str, end: str) -> None:
 
 
 def repair(start: str, end: str, *, is_approved: Callable[[], bool]) -> int:
-    """Show which orders of [start, end), ISO 8601, changed after the cut, and merge them if told.
+    """Show which orders of [start, end), ISO 8601, changed after the cut, and merge them if asked.
 
     is_approved: asked when there is something to merge and it was shown. Returns the exit code: 0,
     or 1 when it was not approved. Raises LockstepError as plan_repair and repair_window do.

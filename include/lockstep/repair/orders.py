@@ -33,8 +33,8 @@ class ChangedOrder:
     @property
     def digest(self) -> str:
         """Stands for both sides' values: what was approved is what is written, or nothing is."""
-        told = (self.order_id, self.how, self.before, values_of(self.after))
-        return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
+        values = (self.order_id, self.how, self.before, values_of(self.after))
+        return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()[:16]
 
 
 def values_of(order: DatabaseOrder | None) -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ def how_changed(hourly: Mapping[int, int], database: Mapping[int, int]) -> dict[
         table's row was made of. database: the one that wrote the row there is now (32 bits).
 
     Every change of a row has a transaction of its own, so equal ones mean the same row. That is
-    exact where the snapshot's list is not: it does not tell what a savepoint's transaction did.
+    exact where the snapshot's list is not: it does not show what a savepoint's transaction did.
     """
     how = {
         order_id: How.NEW if order_id not in hourly else How.UPDATED

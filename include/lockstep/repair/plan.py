@@ -97,16 +97,16 @@ def look(table: DeltaTable, window: Window, exported: ExportedSnapshot) -> Look:
 
 def _require_sound(rows: pa.Table, written: WrittenWindow, exported: ExportedSnapshot) -> None:
     """A repair builds upon the run's rows; where those are not sound, only a new run helps."""
-    window, anew = written.run.window, "`lockstep batch run` writes the window anew"
+    window, remedy = written.run.window, "`lockstep batch run` writes the window again"
     if rows.num_rows != written.orders or pc.count_distinct(rows["order_id"]).as_py() < len(rows):
         raise RepairRefusedError(
             f"the hourly table has {rows.num_rows:,} rows of {window}, and its last run or repair "
-            f"left {written.orders:,} orders: they were changed by other hands; {anew}"
+            f"left {written.orders:,} orders: they were changed by another writer; {remedy}"
         )
     if rows["tx_id"].null_count:
         raise RepairRefusedError(
-            f"{rows['tx_id'].null_count:,} rows of {window} do not tell which row of the database "
-            f"they were made of (an older version wrote them); {anew}"
+            f"{rows['tx_id'].null_count:,} rows of {window} do not say which row of the database "
+            f"they were made of (an older version wrote them); {remedy}"
         )
     cut = written.last_cut
     if DatabaseSnapshot.parse(exported.snapshot).xmax < DatabaseSnapshot.parse(cut.snapshot).xmax:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lockstep.ledger.words import plain
+from lockstep.ledger.formatting import plain
 from lockstep.repair.orders import VALUES, ChangedOrder, counted, values_of
 from lockstep.repair.plan import Plan
 

@@ -143,7 +143,7 @@ class Maintenance:
             return False
         self._maintained = table.version() // MAINTAIN_COMMITS
         is_vacuum_due = self._maintained % VACUUM_MAINTENANCES == 0
-        with told(table.table_uri):
+        with translate_delta_errors(table.table_uri):
             tidy(table, kept_hours if is_vacuum_due else None)
             table.update_incremental()
         return True
@@ -173,7 +173,7 @@ class AppendLog:
         self._partition = partition
         self._kept_hours = versions_kept_hours
         self._description = description
-        with told(uri):
+        with translate_delta_errors(uri):
             self._table = self._opened()
             self._add_new_columns()
         self._maintenance = Maintenance(self._table.version())
@@ -198,7 +198,7 @@ class AppendLog:
                 )
             if resume_offset <= self.reached.resume_offset:
                 return
-        with told(self.uri):
+        with translate_delta_errors(self.uri):
             self._commit(rows, self._marks(frontier, resume_offset))
         self.reached = Reached(frontier, resume_offset)
 
@@ -207,18 +207,18 @@ class AppendLog:
     ) -> None:
         """The same for rows that do not fit into memory: one commit, written as they come."""
         reader = pa.RecordBatchReader.from_batches(self.schema, rows)
-        with told(self.uri):
+        with translate_delta_errors(self.uri):
             self._write(reader, self._marks(frontier, resume_offset))
         self.reached = Reached(frontier, resume_offset)
 
     def add(self, rows: pa.Table) -> None:
         """Write rows ahead of the frontier's move; a crash may lead to their being there twice."""
         if rows.num_rows:
-            with told(self.uri):
+            with translate_delta_errors(self.uri):
                 self._write(rows, CommitProperties())
 
     def maintain(self) -> bool:
-        """Every now and then: compact small files, shorten the log, remove what nobody needs.
+        """Every now and then: compact small files, shorten the log, remove what is not needed.
 
         Readers see the same rows before, during and after. Returns whether it was time.
         """
@@ -284,12 +284,12 @@ class AppendLog:
             raise LakehouseError(
                 f"the table {self.uri} has the columns {', '.join(found)}, not "
                 f"{', '.join(self.schema.names)}: another version wrote it; "
-                "`lockstep stream rebuild` makes it anew"
+                "`lockstep stream rebuild` makes it again"
             )
 
 
 @contextmanager
-def told(uri: str) -> Iterator[None]:
+def translate_delta_errors(uri: str) -> Iterator[None]:
     """Raise LakehouseError for what delta-rs or the file system refuses."""
     try:
         yield

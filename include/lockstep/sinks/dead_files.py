@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from lockstep.sinks.append_log import NO_HOOKS, told
+from lockstep.sinks.append_log import NO_HOOKS, translate_delta_errors
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class DeadFiles:
 
 def dead_files(folder: Path) -> DeadFiles:
     """What `remove_dead_files` would remove now; changes nothing. Raises LakehouseError."""
-    with told(str(folder)):
+    with translate_delta_errors(str(folder)):
         return _size_of(folder, DeltaTable(folder).vacuum(full=True))
 
 
@@ -33,7 +33,7 @@ def remove_dead_files(folder: Path) -> DeadFiles:
     Also files of killed writers go, once they are as old. The commits that a run or a repair made
     stay in the log. Raises LakehouseError.
     """
-    with told(str(folder)):
+    with translate_delta_errors(str(folder)):
         table = DeltaTable(folder)
         removed = _size_of(folder, table.vacuum(full=True))  # full: as append_log.tidy does
         if removed.count:

@@ -29,7 +29,7 @@ def replace_orders(
     commit_metadata: goes into the commit's userMetadata, as it is.
 
     One atomic commit: a process killed at any moment leaves the table as it was. Files that hold
-    one of the orders are written anew, with the same other rows.
+    one of the orders are written again, with the same other rows.
     Raises LakehouseError when the table cannot be written, or when another process changed the
     same hours since `table` was opened.
     """

@@ -1,4 +1,4 @@
--- What tells whether change capture is still the one that a stream began with; any role may ask.
+-- What shows whether change capture is still the one that a stream began with; any role may ask.
 -- to_jsonb: slots have failover since PostgreSQL 17.
 SELECT
     (SELECT system_identifier FROM pg_control_system()) AS database_system,

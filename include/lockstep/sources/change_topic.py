@@ -193,13 +193,13 @@ def _require_unlisted(settings: Settings, admin: AdminClient, topic: str) -> Non
 
 
 def consumer(settings: Settings) -> Consumer:
-    """A consumer of committed records that tells the topic's end (`is_end`) and is to be closed."""
+    """A consumer of committed records that reports the topic's end (`is_end`); to be closed."""
     return Consumer(
         {
             **client(settings, KafkaUser.READER),
             "group.id": "lockstep",  # the client asks for one; nothing is committed under it
             "enable.auto.commit": False,
-            "auto.offset.reset": "error",  # a removed offset is told, not passed over
+            "auto.offset.reset": "error",  # a removed offset is an error, not passed over
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "log_level": 0,

@@ -26,7 +26,7 @@ _BACKTRACE_LINE = re.compile(r"^\s*(\d+: |at\b|↳$)")
 
 
 def open_table(uri: str, version: int | None = None) -> DeltaTable:
-    """Open the Delta table at a folder or s3a:// URI, in its newest version if none is told.
+    """Open the Delta table at a folder or s3a:// URI, in its newest version if none is given.
 
     Raises LakehouseError when there is no table, or none that can be read.
     """

@@ -2,7 +2,7 @@
 
 Each hourly run is one commit whose userMetadata says which window it replaced and how many orders
 the database counted there at its cut; a repair is one that says which of those orders it merged,
-at a cut of its own. Other commits (maintenance, somebody's hand) are passed over. Never reads rows.
+at a cut of its own. Other commits (maintenance, a user's own) are passed over. Never reads rows.
 """
 
 from collections.abc import Iterable
@@ -18,12 +18,12 @@ from lockstep.errors import WindowError, WindowNotWrittenError
 from lockstep.model.window import HOUR, Window
 from lockstep.pizzeria import ORDERS_ENRICHED_BATCH_PARTITIONS
 
-_Told = TypeVar("_Told", RunCommit, RepairCommit)
+_Metadata = TypeVar("_Metadata", RunCommit, RepairCommit)
 _RECENT_COMMITS = 100
 """Looked at before the whole history: the run under check is nearly always the last commit."""
 
 _KEEPS_ROWS = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "ADD COLUMN"}
-"""Operations of maintenance. What any other commit of no run has changed, nobody knows."""
+"""Operations of maintenance. What any other commit of no run has changed is not known."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class WrittenWindow:
 
     @property
     def last_cut(self) -> Cut:
-        """A stream that has passed its marker has seen all that any of the window's rows tell."""
+        """A stream that has passed its marker has seen all that any of the window's rows hold."""
         return max(self.cuts, key=lambda cut: cut.marker_lsn)
 
 
@@ -58,10 +58,10 @@ def written_by(table: DeltaTable, window: Window) -> WrittenWindow:
     for limit in (_RECENT_COMMITS, None):
         repairs: list[RepairCommit] = []
         for commit in table.history(limit):
-            repair = _told_in(commit, RepairCommit)
+            repair = _metadata_of(commit, RepairCommit)
             if repair is not None and repair.window == window:
                 repairs.append(repair)
-            run = _told_in(commit, RunCommit)
+            run = _metadata_of(commit, RunCommit)
             if run is None or run.window is None or not _overlap(run.window, window):
                 continue
             if run.window == window:
@@ -80,7 +80,7 @@ def newest_run(table: DeltaTable) -> RunCommit | None:
     """The run that wrote last; None when the history has none."""
     for limit in (_RECENT_COMMITS, None):
         for commit in table.history(limit):
-            if (run := _told_in(commit, RunCommit)) is not None:
+            if (run := _metadata_of(commit, RunCommit)) is not None:
                 return run
     return None
 
@@ -88,18 +88,20 @@ def newest_run(table: DeltaTable) -> RunCommit | None:
 def windows_since(table: DeltaTable, version: int | None) -> list[Window]:
     """The windows that commits after this version wrote to, joined where they touch, in order.
 
-    All windows that the table has when the commits do not tell: None is given, their history is no
-    longer kept, one that changed rows was neither run nor repair, or the version is not of this
+    All windows that the table has when the commits do not say it: None is given, their history is
+    no longer kept, one that changed rows was neither run nor repair, or the version is not of this
     table.
     """
     commits_after = -1 if version is None else table.version() - version
     if commits_after == 0:
         return []
     commits = table.history(commits_after) if commits_after > 0 else []
-    told = [_window_of(commit) for commit in commits if commit.get("operation") not in _KEEPS_ROWS]
-    if commits_after < 0 or len(commits) < commits_after or None in told:
+    windows = [
+        _window_of(commit) for commit in commits if commit.get("operation") not in _KEEPS_ROWS
+    ]
+    if commits_after < 0 or len(commits) < commits_after or None in windows:
         return _all_windows(table)
-    return joined(told)
+    return joined(windows)
 
 
 def joined(windows: Iterable[Window]) -> list[Window]:
@@ -118,8 +120,8 @@ def _all_windows(table: DeltaTable) -> list[Window]:
 
     An hour with rows that no run of the kept history touches is taken to be whole.
     """
-    told = (_told_in(commit, RunCommit) for commit in table.history())
-    runs = joined(run.window for run in told if run is not None)
+    found = (_metadata_of(commit, RunCommit) for commit in table.history())
+    runs = joined(run.window for run in found if run is not None)
     date, hour = ORDERS_ENRICHED_BATCH_PARTITIONS
     starts = [
         datetime.fromisoformat(one[date]).replace(hour=int(one[hour]), tzinfo=UTC)
@@ -131,11 +133,11 @@ def _all_windows(table: DeltaTable) -> list[Window]:
 
 
 def _window_of(commit: dict) -> Window | None:
-    told = _told_in(commit, RunCommit) or _told_in(commit, RepairCommit)
-    return None if told is None else told.window
+    found = _metadata_of(commit, RunCommit) or _metadata_of(commit, RepairCommit)
+    return None if found is None else found.window
 
 
-def _told_in(commit: dict, kind: type[_Told]) -> _Told | None:
+def _metadata_of(commit: dict, kind: type[_Metadata]) -> _Metadata | None:
     try:
         return kind.from_json(commit["userMetadata"])
     except (KeyError, TypeError, ValueError, WindowError):

@@ -142,8 +142,8 @@ def _seen(spark: "SparkSession", settings: Settings, ids: pa.ChunkedArray) -> pa
 def _unavailable(error: Exception) -> PostgresUnavailableError | None:
     """The worker's own error, which Spark passes on as text."""
     name = re.escape(PostgresUnavailableError.__name__)
-    told = re.search(rf"{name}: (.+)", str(error))
-    return PostgresUnavailableError(told[1]) if told else None
+    found = re.search(rf"{name}: (.+)", str(error))
+    return PostgresUnavailableError(found[1]) if found else None
 
 
 def _reading(

@@ -1,6 +1,6 @@
 """Connections to PostgreSQL for our own queries, with errors that a person can act on.
 
-Connections are in autocommit: whoever needs a transaction says where it begins and ends.
+Connections are in autocommit: what needs a transaction says where it begins and ends.
 """
 
 from collections.abc import Iterator

@@ -145,7 +145,7 @@ class AirflowApiServer(AirflowComponent):
 
 COMPONENTS: tuple[AirflowApiServer | AirflowJob, ...] = (
     AirflowApiServer(),
-    # Logs are read from the disk that all share, so nobody serves them on a port.
+    # Logs are read from the disk that all share, so no process serves them on a port.
     # A task that starts before the API server answers fails, so the scheduler waits for it.
     AirflowJob("scheduler", "SchedulerJob", "--skip-serve-logs", needs=("airflow-api-server",)),
     AirflowJob("dag-processor", "DagProcessorJob"),

@@ -77,10 +77,10 @@ class AirflowClient:
         return sum(task["duration"] or 0.0 for task in tasks)
 
     def triggerers(self, dag_id: str) -> set[int | None]:
-        """Who runs the triggers of the DAG's deferred tasks, of all its runs; None is nobody yet.
+        """Who runs the triggers of the DAG's deferred tasks, of all its runs; None: none yet.
 
         A number is that of a triggerer's job, another one each time that it is started. One that
-        is gone is told until another one takes its triggers.
+        is gone is returned until another one takes its triggers.
         """
         deferred = (task for task in self._tasks(dag_id, "~") if task["state"] == "deferred")
         return {(task["trigger"] or {}).get("triggerer_id") for task in deferred}

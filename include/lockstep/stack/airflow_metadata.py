@@ -58,7 +58,7 @@ def clean_metadata(settings: Settings, before: datetime, *, is_dry_run: bool) ->
 
 
 def _clean(settings: Settings, before: datetime, options: Sequence[str], is_dry_run: bool) -> int:
-    """Counted before and after, for the command's own exit code does not tell what was deleted.
+    """Counted before and after, for the command's own exit code does not say what was deleted.
 
     Airflow 3.3.2 asks for a DAG's id in the table `deadline`, which has none, and so fails there
     wherever DAGs are excepted; deadlines go with their runs all the same.

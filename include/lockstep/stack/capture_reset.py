@@ -1,4 +1,4 @@
-"""Begins change capture anew: no slot, no topic, no offset of before; a new snapshot.
+"""Begins change capture from scratch: no slot, no topic, no offset of before; a new snapshot.
 
 For when capture has a gap (a lost or recreated slot, a topic that is gone, another database). What
 the topic held is deleted. Every step may be done again: after a crash at any point, reset again.
@@ -34,7 +34,7 @@ def remove_capture(settings: Settings, capture: Connector) -> None:
 
     Raises ServiceError when a service refuses.
     """
-    # Step 1: nobody writes; a connector that stands still survives a crash standing still.
+    # Step 1: no stream writes; a connector that stands still survives a crash standing still.
     connector.stop(settings, capture)
     # Step 2: what it read and wrote.
     preflight.drop_slot(capture)

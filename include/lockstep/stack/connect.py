@@ -8,7 +8,7 @@ passwords connector_secrets.py's.
 Sources deliver at least once, as is the default: after a crash some transactions come again, whole
 (stack/java), and the streams know them by their numbers. Exactly-once sources write in
 Kafka's transactions, and a broker that was killed left one of those open for ever in 1 of 20 kills:
-nobody who reads committed records, Connect itself included, gets past it.
+no reader of committed records, Connect itself included, gets past it.
 """
 
 import signal

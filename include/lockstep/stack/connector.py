@@ -20,7 +20,7 @@ REST_SECONDS_MAX = 30.0  # Connect answers a registration after validating it ag
 RUNNING_SECONDS_MAX = 60.0
 UNASSIGNED_SECONDS_MAX = 15.0
 """A rebalance takes less. After a crash of Kafka a worker may write its states in the wrong order
-and leave UNASSIGNED as the last of a connector that runs; started again, it writes them anew."""
+and leave UNASSIGNED as the last of a connector that runs; started again, it writes them again."""
 RESTARTED_SECONDS_MAX = 10.0
 """Connect takes an order to restart what failed, and carries it out a moment later."""
 SNAPSHOT_SECONDS_MAX = 30.0
@@ -53,16 +53,16 @@ def ensure_running(settings: Settings, connector: Connector) -> None:
     _wait_until_running(settings, connector, RESTARTED_SECONDS_MAX if has_failed else 0.0)
     _wait_until_it_writes(settings, connector)
     if _comes_to_read_its_slot(settings, connector):
-        _withhold_mark_soon(settings, connector)
+        _clear_mark_soon(settings, connector)
     else:
         preflight.check(settings, connector, first=False)
 
 
-def withhold_mark(settings: Settings, connector: Connector) -> bool:
-    """Tell the connector to mark no other slot, once the snapshot is in the change topic.
+def clear_mark(settings: Settings, connector: Connector) -> bool:
+    """Have the connector mark no other slot, once the snapshot is in the change topic.
 
-    Returns whether it is told; before the snapshot's end it is not, for that would begin anew.
-    Called by `lockstep up`, and by every driver until it is done. Raises ServiceError.
+    Returns whether it is so; before the snapshot's end it is not, for the snapshot would start
+    again. Called by `lockstep up`, and by every driver until it is done. Raises ServiceError.
     """
     registered = _get(settings, connector, "config")
     if registered is None:
@@ -240,13 +240,13 @@ def _comes_to_read_its_slot(settings: Settings, connector: Connector) -> bool:
     return True
 
 
-def _withhold_mark_soon(settings: Settings, connector: Connector) -> None:
+def _clear_mark_soon(settings: Settings, connector: Connector) -> None:
     """Once the snapshot is read: Connect keeps the offset of what it delivered a second later.
 
     Without it a slot lost right after `lockstep up`, before any driver runs, would go unseen.
     """
     deadline = time.monotonic() + DELIVERED_SECONDS_MAX
-    while not withhold_mark(settings, connector) and time.monotonic() < deadline:
+    while not clear_mark(settings, connector) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 
 

@@ -13,7 +13,7 @@ JSON has no comments, so the reasons are here:
   slot moves, which takes a transaction in our database; it also moves the clock of the streams in
   quiet hours. Transactional, for other messages are outside of the commit order.
 - slot.failover true marks the slot that the snapshot belongs to. A connector that finds no slot
-  creates another one and says nothing; `connector.withhold_mark` sees to it that such a
+  creates another one and says nothing; `connector.clear_mark` sees to it that such a
   one has no mark, by which the streams know it.
 - retriable.restart.connector.wait.ms: after a restart of PostgreSQL the task comes back by itself.
 - transforms.route: everything but the connector's own heartbeat goes into one topic, in order.

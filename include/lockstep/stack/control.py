@@ -151,7 +151,7 @@ def _each(
     """Act on every service, in threads, each once those of `after` are done.
 
     The services come ordered by `after`. One that fails takes those after it along; all others
-    are still acted upon, then ServiceError tells every failure.
+    are still acted upon, then ServiceError names every failure.
     """
     futures: dict[str, Future[None]] = {}
 
@@ -173,16 +173,16 @@ def _each(
     finally:  # Ctrl-C does not wait for the deadline of every service
         pool.shutdown(wait=False, cancel_futures=True)
     failures = [error for future in futures.values() if (error := future.exception())]
-    told = [error for error in failures if not isinstance(error, _NeededFailedError)]
-    for error in told:
+    reported = [error for error in failures if not isinstance(error, _NeededFailedError)]
+    for error in reported:
         if not isinstance(error, ServiceError):
             raise error
-    if told:
-        raise ServiceError("\n".join(str(error) for error in told))
+    if reported:
+        raise ServiceError("\n".join(str(error) for error in reported))
 
 
 class _NeededFailedError(ServiceError):
-    """A service was left alone because one that it waits for failed; that one is told instead."""
+    """A service was left alone because one that it waits for failed: that one is reported."""
 
 
 def _wait_for(needed: Future[None], name: str) -> None:

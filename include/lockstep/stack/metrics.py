@@ -1,6 +1,6 @@
 """The page that Prometheus reads the streams' metrics from; what is on it is observe's business.
 
-A service of its own, for it must tell of a stream whose driver is dead, and of all drivers at once.
+A service of its own, for it must report a stream whose driver is dead, and of all drivers at once.
 """
 
 import os

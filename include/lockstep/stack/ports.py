@@ -20,8 +20,9 @@ CHOSEN_PORTS = range(15_000, 32_000)
 def require_free_port(host: str, port: int, variable: str) -> None:
     """Raise ServiceError unless the port can be bound on this loopback address.
 
-    A killed process counts as ended before its last thread has let go of its port: one that nobody
-    listens on is waited for. `variable` is the environment variable that chooses another port.
+    A killed process counts as ended before its last thread has let go of its port: one that no
+    process listens on is waited for. `variable` is the environment variable that chooses another
+    port.
     """
     if not 0 < port <= PORT_MAX:
         raise ServiceError(f"port {port} is not between 1 and {PORT_MAX}; set {variable}")
@@ -50,7 +51,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def require_loopback(host: str, variable: str) -> None:
-    """Raise ServiceError unless the host is this machine's loopback: nobody else is served."""
+    """Raise ServiceError unless the host is this machine's loopback: no other machine is served."""
     try:
         loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -87,7 +88,7 @@ def _holder(port: int) -> str | None:
     """The listening process by name and pid; None when there is none that this user may know."""
     try:
         connections = psutil.net_connections("tcp")
-    except psutil.AccessDenied:  # macOS tells only root
+    except psutil.AccessDenied:  # macOS shows it to root only
         return None
     for connection in connections:
         listening = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port

@@ -141,7 +141,7 @@ def _end_orphans(data: Path) -> None:
 
 
 def _remove_stale_lock(data: Path) -> None:
-    """After a reboot another program can have the old postmaster's pid: that lock is nobody's.
+    """After a reboot another program can have the old postmaster's pid: that lock has no owner.
 
     Nor is that of a postmaster which was killed and not yet collected, which looks alive to a new
     one.

@@ -94,7 +94,7 @@ class DatabaseFacts(NamedTuple):
 def check(settings: Settings, connector: Connector, *, first: bool) -> None:
     """Raise ServiceError naming everything that is in the way of the connector.
 
-    `first`: the connector is not registered yet, so nobody may be reading its slot.
+    `first`: the connector is not registered yet, so no process may be reading its slot.
     """
     facts = _ask(connector)
     found = [*problems(connector, facts, first=first), *_disk_problems(settings, connector)]
@@ -103,14 +103,14 @@ def check(settings: Settings, connector: Connector, *, first: bool) -> None:
 
 
 def slot_is_read(connector: Connector) -> bool:
-    """Whether somebody reads the slot now; nobody does during a snapshot. Raises ServiceError."""
+    """Whether a process reads the slot now; none does during a snapshot. Raises ServiceError."""
     return _ask(connector).slot_active
 
 
 def drop_slot(connector: Connector) -> None:
     """Drop the slot, once its reader has let go; without one there is nothing to do.
 
-    Raises ServiceError when somebody goes on reading it.
+    Raises ServiceError when a process goes on reading it.
     """
     deadline = time.monotonic() + RELEASE_SECONDS_MAX
     while True:
@@ -121,7 +121,7 @@ def drop_slot(connector: Connector) -> None:
         except psycopg.errors.ObjectInUse as error:
             if time.monotonic() > deadline:
                 raise ServiceError(
-                    f"somebody reads the slot {connector.slot}: stop that reader "
+                    f"a process reads the slot {connector.slot}: stop that reader "
                     "(view pg_stat_replication)"
                 ) from error
             time.sleep(POLL_SECONDS)
@@ -188,14 +188,14 @@ def _slot_problems(connector: Connector, facts: DatabaseFacts, first: bool) -> I
     if facts.slot_plugin is None:
         if facts.slots_used >= facts.slots_max:
             yield (
-                f"all {facts.slots_max} replication slots are in use: drop one that nobody reads "
+                f"all {facts.slots_max} replication slots are in use: drop one that is not read "
                 "(view pg_replication_slots) or raise max_replication_slots"
             )
         return
     if facts.slot_plugin != "pgoutput":
         yield (
             f"the slot {connector.slot} decodes with {facts.slot_plugin}, not pgoutput: "
-            "somebody else's; drop or rename it"
+            "not Lockstep's; drop or rename it"
         )
     if facts.slot_wal_status == "lost":
         yield (
@@ -205,7 +205,7 @@ def _slot_problems(connector: Connector, facts: DatabaseFacts, first: bool) -> I
         )
     if first and facts.slot_active:
         yield (
-            f"somebody else is reading the slot {connector.slot}: stop that reader "
+            f"another process is reading the slot {connector.slot}: stop that reader "
             "(view pg_stat_replication)"
         )
 

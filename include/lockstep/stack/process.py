@@ -1,7 +1,7 @@
 """Detached processes, remembered as a pid and its time of creation in HOME/run/<service>.json.
 
-A process outlives the command that started it; the pair tells it from a later process that got the
-same pid. What the process is, and when it is ready, is the business of the service modules.
+A process outlives the command that started it; the pair distinguishes it from a later process that
+got the same pid. What the process is, and when it is ready, is the business of the service modules.
 """
 
 import json
@@ -101,7 +101,7 @@ class Launch:
 def start(home: Path, service: str, launch: Launch) -> ProcessRecord:
     """Start a service and record its process before returning. Raises ServiceError.
 
-    Guarantee: what cannot be recorded does not run on, for nobody would ever stop it.
+    Guarantee: what cannot be recorded does not run on, for no command would ever stop it.
     """
     record = spawn(service, launch)
     try:

@@ -225,7 +225,7 @@ class TemporalSink(Sink):
 def catch_up(
     settings: Settings, needed: NeededVersions, wanted: frozenset[str], given_up: GivenUp
 ) -> None:
-    """Take in what the topic has between the loaded history and the change log's frontier.
+    """Apply what the topic has between the loaded history and the change log's frontier.
 
     Raises StreamError when the topic ends before that frontier.
     """

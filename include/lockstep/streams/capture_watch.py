@@ -34,7 +34,7 @@ class CaptureWatch:
         self._lock = threading.Lock()
         self._identities: dict[str, StreamIdentity] = {}
         self._failures: dict[str, StreamError] = {}
-        self._is_mark_withheld = False
+        self._is_mark_cleared = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="capture watch", daemon=True)
         self._looked_at = 0.0
@@ -95,7 +95,7 @@ class CaptureWatch:
         return doubt
 
     def _compare_all(self, *, may_wait: bool) -> None:
-        self._withhold_mark()
+        self._clear_mark()
         with self._lock:
             identities = dict(self._identities)
         capture = read_capture(self._settings, may_wait=may_wait)
@@ -105,10 +105,10 @@ class CaptureWatch:
             except StreamError as error:
                 self._note(mode, error)
 
-    def _withhold_mark(self) -> None:
+    def _clear_mark(self) -> None:
         """Until it is done; what Connect answers has no part in the comparison."""
         try:
-            self._is_mark_withheld = self._is_mark_withheld or connector.withhold_mark(
+            self._is_mark_cleared = self._is_mark_cleared or connector.clear_mark(
                 self._settings, pizzeria_connector(self._settings)
             )
         except LockstepError:

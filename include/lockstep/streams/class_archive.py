@@ -37,7 +37,7 @@ LEARN_SECONDS_MAX = 300
 LINES_IN_ERROR = 5
 
 
-def make(settings: Settings, told: Callable[[str], None]) -> None:
+def make(settings: Settings, on_progress: Callable[[str], None]) -> None:
     """Make jar and archive unless they fit what is installed; says what was done.
 
     Without an archive, for whatever reason, drivers start slower, and that is said. Raises
@@ -48,7 +48,7 @@ def make(settings: Settings, told: Callable[[str], None]) -> None:
     try:
         jar.parent.mkdir(parents=True, exist_ok=True)
         with FileLock.acquire(jar.with_suffix(".lock"), _busy, patience_seconds=LEARN_SECONDS_MAX):
-            _make(settings, jar, told)
+            _make(settings, jar, on_progress)
     except OSError as error:
         raise LockstepError(f"{jar.parent} cannot be written: {error}") from error
 
@@ -57,20 +57,20 @@ def _busy(pid: int | None) -> ServiceError:
     return ServiceError(f"another set-up (pid {pid or 'unknown'}) does not end: end it, or wait")
 
 
-def _make(settings: Settings, jar: Path, told: Callable[[str], None]) -> None:
+def _make(settings: Settings, jar: Path, on_progress: Callable[[str], None]) -> None:
     stamp, wanted = jar.with_suffix(".made-from"), _made_from(settings)
     if stamp.exists() and jar.exists() and stamp.read_text(encoding="utf-8") == wanted:
-        told(_as_it_is(settings))
+        on_progress(_as_it_is(settings))
         return
     stamp.unlink(missing_ok=True)
     class_archive(settings).unlink(missing_ok=True)
     _compile(jar)
-    told("archiving what Spark's JVMs load, a minute or so")
+    on_progress("archiving what Spark's JVMs load, a minute or so")
     try:
         _archive(settings)
-        told("archived")
+        on_progress("archived")
     except ServiceError as error:  # not tried again: it would fail again
-        told(f"drivers start slower than they could: {error}")
+        on_progress(f"drivers start slower than they could: {error}")
     stamp.write_text(wanted, encoding="utf-8")
 
 
@@ -120,7 +120,7 @@ def _archive(settings: Settings) -> None:
     partial.rename(path)
 
 
-def learn(settings: Settings, archive: Path) -> None:
+def record_classes(settings: Settings, archive: Path) -> None:
     """Do what drivers do, once; the archive is written when this process ends."""
     with tempfile.TemporaryDirectory() as home:
         alone = Settings(
@@ -159,7 +159,7 @@ def main(arguments: list[str]) -> None:
     """`make setup`'s step; with a path, the process in which the archive is made."""
     settings = Settings.load()
     if arguments:
-        learn(settings, Path(arguments[0]))
+        record_classes(settings, Path(arguments[0]))
         return
     console = Console(soft_wrap=True, highlight=False, markup=False)
     make(settings, lambda what: console.print(f"  classes   {what}"))

@@ -129,7 +129,7 @@ class Driver:
         self._say(mode, DriverState.RUNNING, runner)
 
     def _watch(self) -> None:
-        """Until no mode is left: drop what failed or is no longer wished, and tell how it goes."""
+        """Until no mode is left: drop what failed or is not desired; publish heartbeats."""
         while any(mode in self._runners for mode in self._wanted):
             if self._asked_to_stop.wait(POLL_SECONDS):
                 return
@@ -142,7 +142,7 @@ class Driver:
         """Drop the mode if it failed, by a defect as well, or is no longer desired."""
         try:
             failure = self._failure_of(mode, runner)
-            is_over = failure is not None or not self._is_wished(mode)
+            is_over = failure is not None or not self._is_desired(mode)
         except Exception as error:
             traceback.print_exception(error)
             failure, is_over = error, True
@@ -186,7 +186,7 @@ class Driver:
             self._defects[mode] = error
             return self._beats.say(mode, state, failure=failure)
 
-    def _is_wished(self, mode: str) -> bool:
+    def _is_desired(self, mode: str) -> bool:
         return self._desired(mode) is not DesiredState.STOPPED
 
     def _desired(self, mode: str) -> DesiredState | None:
@@ -206,7 +206,7 @@ class Driver:
         if HISTORY in self._leases or time.monotonic() < self._history_not_before:
             return
         try:
-            if not self._is_wished(HISTORY):
+            if not self._is_desired(HISTORY):
                 return
             self._leases[HISTORY] = lease.acquire(self._settings, HISTORY)
         except StreamBusyError:
@@ -222,7 +222,8 @@ class Driver:
         runner = self._runners.pop(mode, None)
         self._capture.forget(mode)
         if runner is not None:
-            # A failure is told at once: a micro-batch that waits for Kafka takes a minute to end.
+            # A failure is reported at once: a micro-batch that waits for Kafka takes a minute to
+            # end.
             ending = DriverState.STOPPING if failure is None else DriverState.FAILED
             self._say(mode, ending, runner, failure)
             unended = self._end(runner)

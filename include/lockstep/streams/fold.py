@@ -37,7 +37,7 @@ class OrderFold(dict[int, tuple[str, str, Mark]]):
     """Of each order touched so far: its first and its last event, and a mark of the last."""
 
     def note(self, change: Change, mark: Mark, table: str, living: Living) -> None:
-        """Take in the transaction's next change; those of other tables tell nothing of orders."""
+        """Apply the transaction's next change; those of other tables say nothing of orders."""
         if change.op == TRUNCATE and change.table == ORDERS:
             alive = [order_id for order_id, (_, last, _) in self.items() if last != DELETED]
             for order_id in {*living(), *alive}:
@@ -59,8 +59,8 @@ def fold_orders(
 ) -> list[OrderChange]:
     """One change for each order that the transaction touched, in the order of first touch.
 
-    changes: by total_order; those of `table` tell of orders (the orders themselves, the outbox, or
-        messages), and TRUNCATE of the orders is heeded whatever the table.
+    changes: by total_order; those of `table` are of orders (the orders themselves, the outbox, or
+        messages), and TRUNCATE of the orders is read whatever the table.
     """
     fold: OrderFold[Change] = OrderFold()
     for change in changes:

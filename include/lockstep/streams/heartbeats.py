@@ -1,4 +1,4 @@
-"""What the driver tells of its modes: heartbeats, with their distance to database and topic."""
+"""What the driver publishes of its modes: heartbeats, with their distance to database and topic."""
 
 import logging
 import math

@@ -19,7 +19,7 @@ class LargeTransaction:
     """The transaction (whose `changes` are None) and where to find what it says.
 
     given_up: records that an operator gave up. progressed: called after each slice, for
-    whoever watches a stream that commits nothing for minutes.
+    what watches a stream that commits nothing for minutes.
     """
 
     settings: Settings

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class LookupEnrichment(Enrichment):
     """Names, prices and times are the look-up's; the change topic says only which orders to ask."""
 
-    orders_told_by = ORDERS
+    reports_orders = ORDERS
     wanted = frozenset({ORDERS})
 
     def __init__(self, spark: "SparkSession", settings: Settings) -> None:

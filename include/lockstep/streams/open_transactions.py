@@ -11,7 +11,7 @@ Spark hands a Python processor its rows one by one, cell by cell, which took lon
 that is done with a record. So a row is an Arrow batch of records, as bytes, in and out.
 
 No timers: with processing-time timers Spark runs empty micro-batches without pause (five a second,
-measured), and with event-time ones it drops what comes late. The driver tells the age.
+measured), and with event-time ones it drops what comes late. The driver reports the age.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -15,7 +15,7 @@ class PublishedEnrichment(Enrichment):
     """Everything is in the change itself; nothing is joined and no state is kept."""
 
     def __init__(self, table: str) -> None:
-        self.orders_told_by = table
+        self.reports_orders = table
         self.wanted = frozenset({table})
 
     def enriched(self, changes: Sequence[OrderChange]) -> dict[str, pa.Array]:

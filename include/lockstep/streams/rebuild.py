@@ -1,4 +1,4 @@
-"""Makes a stream's table anew from the change topic: `lockstep stream rebuild MODE`.
+"""Rebuilds a stream's table from the change topic: `lockstep stream rebuild MODE`.
 
 1. stop the mode, and hold its lease until the end;
 2. see that capture is whole: the slot, and the topic from the connector's snapshot on;
@@ -9,8 +9,8 @@
    of the rebuild cannot be moved, for Spark's state store keeps absolute paths.
 
 Until the commit of step 4 the old table is what readers see, and nothing of it was touched. A crash
-in step 4 leaves no identity, so that the stream refuses to start; rebuilding again mends whatever a
-crash left, for every rebuild begins from nothing. The modes that read the source's history have
+in step 4 leaves no identity, so that the stream refuses to start; rebuilding again repairs whatever
+a crash left, for every rebuild begins from nothing. The modes that read the source's history have
 that rebuilt before them, in the same way.
 """
 
@@ -45,10 +45,10 @@ STILL_SECONDS_MAX = 300.0
 """Without a record read for this long, the rebuild is given up: a snapshot that does not end."""
 HISTORY_SECONDS_MAX = 120.0
 """For another driver to let go of the dimensions' history, after its micro-batch."""
-REASON = "is made anew by `lockstep stream rebuild`"
+REASON = "is rebuilt by `lockstep stream rebuild`"
 
-Told = Callable[[int, int], None]
-"""Is told now and then: the offset reached, and the topic's end."""
+OnProgress = Callable[[int, int], None]
+"""Called now and then with the offset reached, and the topic's end."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,14 @@ class Rebuilt:
     frontier: int
 
 
-def rebuild(settings: Settings, mode: StreamMode, told: Told = lambda *_: None) -> Rebuilt:
+def rebuild(
+    settings: Settings, mode: StreamMode, on_progress: OnProgress = lambda *_: None
+) -> Rebuilt:
     """Replace the mode's table by a new, complete one; the mode is stopped and stays so.
 
-    Raises CaptureLostError when the topic does not hold everything, StreamBusyError when somebody
-    starts the mode meanwhile, StreamFailedError when the new table does not come to its end. Then
-    the old table is as it was.
+    Raises CaptureLostError when the topic does not hold everything, StreamBusyError when another
+    process starts the mode meanwhile, StreamFailedError when the new table does not come to its
+    end. Then the old table is as it was.
     """
     with _held(settings, mode) as descriptors:
         capture = identity.read_capture(settings)
@@ -74,7 +76,7 @@ def rebuild(settings: Settings, mode: StreamMode, told: Told = lambda *_: None) 
         spark = stream_session(settings, f"lockstep rebuild {mode}", descriptors)
         try:
             for query in rebuilt_together(mode):
-                rebuilt = _rebuild_one(spark, settings, query, capture, told)
+                rebuilt = _rebuild_one(spark, settings, query, capture, on_progress)
         finally:
             spark.stop()
         _remove(settings, mode)
@@ -87,10 +89,10 @@ def rebuilt_together(mode: str) -> tuple[str, ...]:
 
 
 def _rebuild_one(
-    spark: "SparkSession", settings: Settings, query: str, capture: Capture, told: Told
+    spark: "SparkSession", settings: Settings, query: str, capture: Capture, on_progress: OnProgress
 ) -> Rebuilt:
     staging = _staging(settings, query)
-    frontier = _fill(spark, settings, staging, query, capture, told)
+    frontier = _fill(spark, settings, staging, query, capture, on_progress)
     _require_same(settings, capture)
     return Rebuilt(query, _switch(settings, staging, query, capture), frontier)
 
@@ -127,7 +129,7 @@ def _staging(settings: Settings, mode: str) -> Settings:
     if "://" in settings.lakehouse:
         raise StreamError(
             f"the lakehouse {settings.lakehouse} is no local folder, and only there a table can be "
-            "made anew beside the old one"
+            "rebuilt next to the old one"
         )
     folder = Path(settings.lakehouse_uri) / ".rebuild" / mode
     return settings.model_copy(update={"lakehouse": str(folder)})
@@ -151,7 +153,7 @@ def _fill(
     staging: Settings,
     mode: str,
     capture: Capture,
-    told: Told,
+    on_progress: OnProgress,
 ) -> int:
     """Run the query until its new table holds all that the topic does; returns the frontier."""
     end = change_topic.end_offset(settings)
@@ -166,13 +168,13 @@ def _fill(
     )
     runner.start(spark, _new_checkpoint(settings, mode))
     try:
-        _wait_until_filled(runner, end, told)
+        _wait_until_filled(runner, end, on_progress)
     finally:
         runner.stop()
     return runner.reached.frontier
 
 
-def _wait_until_filled(runner: Runner, end: int, told: Told) -> None:
+def _wait_until_filled(runner: Runner, end: int, on_progress: OnProgress) -> None:
     """Past the end that the topic had, with a committed frontier behind the last transaction."""
     seen, moved = -1, time.monotonic()
     frontier: int | None = None
@@ -183,7 +185,7 @@ def _wait_until_filled(runner: Runner, end: int, told: Told) -> None:
             raise StreamFailedError(runner.name, f"cannot be rebuilt: {failure}")
         if (offset := runner.tracker.next_offset) != seen:
             seen, moved = offset, time.monotonic()
-            told(offset, end)
+            on_progress(offset, end)
         if offset >= end and frontier is None:
             frontier = runner.tracker.frontier
         reached = runner.reached.frontier
@@ -203,7 +205,7 @@ def _require_same(settings: Settings, begun: Capture) -> None:
     now = identity.read_capture(settings)
     identity.require_capture(settings, now)
     if (now.topic_id, now.facts.database_system) != (begun.topic_id, begun.facts.database_system):
-        raise StreamError("change capture was begun anew meanwhile: rebuild again")
+        raise StreamError("change capture was begun from scratch meanwhile: rebuild again")
 
 
 def _switch(settings: Settings, staging: Settings, query: str, capture: Capture) -> int:

@@ -235,7 +235,7 @@ class Runner:
             raise decoded.poison
 
     def _readable(self, records: Records) -> Iterator[Record]:
-        """Decode what is new; a change of a table nobody knows is put aside, and counts."""
+        """Decode what is new; a change of an unknown table is put aside, and counts."""
         for offset, value in records:
             if self._stage is None and offset < self.tracker.next_offset:
                 continue

@@ -64,10 +64,10 @@ class Sink(ABC):
 class Enrichment(ABC):
     """What differs between the modes: where an order's names and prices come from.
 
-    orders_told_by: the table whose changes tell of orders (orders, the outbox, or messages).
+    reports_orders: the table whose changes report orders (orders, the outbox, or messages).
     """
 
-    orders_told_by: str
+    reports_orders: str
     wanted: frozenset[str]
 
     @abstractmethod
@@ -119,7 +119,7 @@ class ChangeLogSink(Sink):
             changes += fold_orders(
                 transaction,
                 transaction.changes,
-                self._enrichment.orders_told_by,
+                self._enrichment.reports_orders,
                 partial(self._living, changes),
             )
         rows = no_rows()
@@ -133,7 +133,7 @@ class ChangeLogSink(Sink):
         return rows
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
-        slices = large.order_changes(self._enrichment.orders_told_by, lambda: self._living([]))
+        slices = large.order_changes(self._enrichment.reports_orders, lambda: self._living([]))
         written = 0
 
         def batches() -> Iterator[pa.RecordBatch]:

@@ -52,7 +52,7 @@ class SourceIdentity:
             "pipelines' change logs, and start the streams"
         )
         self._connector = of_source(settings, source, ())
-        self._is_mark_withheld = False
+        self._is_mark_cleared = False
         self._topic_id: str | None = None
         self._topic_seen_at = time.monotonic()
 
@@ -79,7 +79,7 @@ class SourceIdentity:
         Also has the connector mark no other slot, once its snapshot is in the topic. Raises
         CaptureLostError when slot or topic is gone or another one.
         """
-        self._withhold_mark()
+        self._clear_mark()
         try:
             facts, found = capture_facts_at(self._target, self._slot), self._topic_now()
         except (PostgresUnavailableError, StreamError):
@@ -96,12 +96,12 @@ class SourceIdentity:
         """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
         return xid_at(self._target)
 
-    def _withhold_mark(self) -> None:
+    def _clear_mark(self) -> None:
         """Until it is done; while Connect is away the next look tries again."""
-        if not self._is_mark_withheld:
+        if not self._is_mark_cleared:
             with suppress(LockstepError):
-                withheld = connector.withhold_mark(self._settings, self._connector)
-                self._is_mark_withheld = withheld
+                cleared = connector.clear_mark(self._settings, self._connector)
+                self._is_mark_cleared = cleared
 
     def _topic_now(self) -> str | None:
         return topic_id(self._settings, self._topic)

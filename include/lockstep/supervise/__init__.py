@@ -1,4 +1,4 @@
 """Long-running jobs kept running: desired state, lease, heartbeat, launcher.
 
-No Spark and no Airflow: whoever watches a stream must not need either.
+No Spark and no Airflow: what watches a stream must not need either.
 """

@@ -1,6 +1,6 @@
-"""What a stream shall do: one small file for each mode, written by whoever starts or stops it.
+"""What a stream shall do: one small file for each mode, written by what starts or stops it.
 
-The file is a wish. What is (the lease, the heartbeat) is never written here.
+It holds what is desired. What is observed (the lease, the heartbeat) is never written here.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class DesiredState(StrEnum):
 
 @dataclass(frozen=True)
 class Desired:
-    """`reason` says who wished it, for people; `restarts` counts those of the supervision."""
+    """`reason` says who asked for it, for people; `restarts` counts those of the supervision."""
 
     state: DesiredState
     reason: str
@@ -38,7 +38,7 @@ def desired_path(settings: Settings, mode: str) -> Path:
 
 
 def read_desired(settings: Settings, mode: str) -> Desired | None:
-    """The wish, or None when nobody ever had one. Raises StreamError for a damaged file."""
+    """The desired state; None when none was ever written. Raises StreamError if damaged."""
     path = desired_path(settings, mode)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Desired)
@@ -51,8 +51,8 @@ def read_desired(settings: Settings, mode: str) -> Desired | None:
         ) from error
 
 
-def is_wished(settings: Settings, mode: str) -> bool:
-    """Whether somebody wishes that the mode runs. Raises StreamError for a damaged file."""
+def is_desired(settings: Settings, mode: str) -> bool:
+    """Whether the mode is to run. Raises StreamError for a damaged file."""
     desired = read_desired(settings, mode)
     return desired is not None and desired.state is DesiredState.RUNNING
 
@@ -60,7 +60,7 @@ def is_wished(settings: Settings, mode: str) -> bool:
 def write_desired(
     settings: Settings, mode: str, state: DesiredState, reason: str, restarts: int = 0
 ) -> Desired:
-    """Replace the wish, whole or not at all; returns what was written."""
+    """Replace the desired state, whole or not at all; returns what was written."""
     desired = Desired(state, reason, datetime.now(UTC), restarts)
     path = desired_path(settings, mode)
     make_private_folder(path.parent)
@@ -68,13 +68,13 @@ def write_desired(
     return desired
 
 
-def withdraw_wish(settings: Settings, mode: str, wished_by: str, reason: str) -> bool:
-    """Wish that the mode stops, if it is still wished by this one that it runs.
+def withdraw_desired(settings: Settings, mode: str, desired_by: str, reason: str) -> bool:
+    """Set the desired state to stopped, if it is running for the reason `desired_by`.
 
-    Returns whether it was; the wish of anyone else is left alone.
+    Returns whether it was; a state with another reason is left alone.
     """
     desired = read_desired(settings, mode)
-    if desired is None or desired.state is not DesiredState.RUNNING or desired.reason != wished_by:
+    if desired is None or desired.state is not DesiredState.RUNNING or desired.reason != desired_by:
         return False
     write_desired(settings, mode, DesiredState.STOPPED, reason)
     return True

@@ -1,4 +1,4 @@
-"""Judges a stream by its wish, its lease and its last word. Pure: no files, no clock.
+"""Judges a stream by its desired state, its lease and its last heartbeat. Pure: no files, no clock.
 
 Looking at the files is observation.py's; acting on a judgement is the launcher's and Airflow's.
 """
@@ -43,7 +43,7 @@ class Limits:
     """Beyond these a stream that should work is not well."""
 
     lease_seconds_max: float = 30.0
-    """From the wish to the driver's lease: Python's imports, on a busy machine."""
+    """From the desired state to the driver's lease: Python's imports, on a busy machine."""
     starting_seconds_max: float = 300.0
     """From the driver's start to its first micro-batch: Spark's session is 7 s on an idle machine,
     and folding a long history again takes its time."""
@@ -87,12 +87,14 @@ def _without_driver(
         return Finding(Health.STOPPED, "was never started")
     if desired.state is DesiredState.STOPPED:
         return Finding(Health.STOPPED, desired.reason)
-    spoke_since = heartbeat is not None and heartbeat.beat_at >= desired.changed_at
-    wished_seconds = (now - desired.changed_at).total_seconds()
-    if not spoke_since and wished_seconds < limits.lease_seconds_max:
+    has_beaten_since = heartbeat is not None and heartbeat.beat_at >= desired.changed_at
+    desired_seconds = (now - desired.changed_at).total_seconds()
+    if not has_beaten_since and desired_seconds < limits.lease_seconds_max:
         return Finding(Health.STARTING, "its driver is being started")
-    if not spoke_since:
-        return Finding(Health.DEAD, f"no driver runs it, {wished_seconds:.0f} s after the wish")
+    if not has_beaten_since:
+        return Finding(
+            Health.DEAD, f"no driver runs it, {desired_seconds:.0f} s after it was asked for"
+        )
     if heartbeat.state is DriverState.FAILED:
         return Finding(Health.FAILED, error_of(heartbeat))
     return Finding(
@@ -126,7 +128,7 @@ def _by_its_word(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding
             f"its driver (pid {heartbeat.pid}) has not beaten for {beat_seconds:.0f} s",
         )
     if heartbeat.state in (DriverState.STOPPING, DriverState.STOPPED):
-        return Finding(Health.DEAD, f"its driver (pid {heartbeat.pid}) was told to end, and ends")
+        return Finding(Health.DEAD, f"its driver (pid {heartbeat.pid}) was asked to end, and ends")
     return _at_work(heartbeat, now, limits)
 
 

@@ -1,6 +1,6 @@
 """What a stream's driver says of itself, about once a second: one file for each mode.
 
-Only the holder of the mode's lease writes it. It outlives the driver, so that the last one tells
+Only the holder of the mode's lease writes it. It outlives the driver, so that the last one says
 how it ended. Whether what it says is good is decided in health.py.
 """
 
@@ -19,7 +19,7 @@ from lockstep.supervise.folder import mode_folder
 
 
 class DriverState(StrEnum):
-    """What the driver does with the mode; the last two are its last words."""
+    """What the driver does with the mode; the last two are of its last heartbeat."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -132,7 +132,7 @@ def from_json(content: bytes) -> Heartbeat:
 def write_heartbeat(settings: Settings, heartbeat: Heartbeat) -> None:
     """Replace the mode's heartbeat, whole or not at all.
 
-    Not forced to the disk: after a crash of the machine there is no driver that it could speak of.
+    Not forced to the disk: after a crash of the machine there is no driver that it could report on.
     """
     path = heartbeat_path(settings, heartbeat.mode)
     make_private_folder(path.parent)

@@ -1,7 +1,7 @@
-"""Keeps a wish: makes a stream run, and run again, in whatever state it is found.
+"""Keeps a stream in its desired state: starts it, and starts it again, in any state it is found.
 
-Streams that fell with the driver they shared come back in one, whoever of their keepers is first: a
-driver is a JVM, and five that start at once on two cores took two and a half minutes.
+Streams that fell with the driver they shared come back in one, whichever of their keepers is first:
+a driver is a JVM, and five that start at once on two cores took two and a half minutes.
 
 Each function may be called again at any time, by several at once: none doubles a stream.
 """
@@ -16,17 +16,18 @@ from lockstep.supervise.observation import Observation, observe
 from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, Restart, after_failure
 
 
-def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int = 0) -> bool:
-    """Wish that the mode runs, and start it unless it does; returns whether it was started.
+def ensure_running(settings: Settings, mode: str, desired_by: str, restarts: int = 0) -> bool:
+    """Set the desired state to running, and start the mode unless it runs; returns whether it was
+    started.
 
-    A driver that runs is left alone, whoever started it. restarts: how many this keeper counted; 0
-    leaves the count as it is. Raises StreamFailedError, and StreamBusyError when the mode is held
-    by what is no driver, such as a rebuild: that is not interrupted.
+    A driver that runs is left alone, whichever keeper started it. restarts: how many this keeper
+    counted; 0 leaves the count as it is. Raises StreamFailedError, and StreamBusyError when the
+    mode is held by what is no driver, such as a rebuild: that is not interrupted.
     """
     seen = observe(settings, mode)
-    if seen.holder is not None and not _is_unwished(seen):
+    if seen.holder is not None and not _is_to_stop(seen):
         restarts = restarts or (seen.desired.restarts if seen.desired else 0)
-        write_desired(settings, mode, DesiredState.RUNNING, wished_by, restarts)
+        write_desired(settings, mode, DesiredState.RUNNING, desired_by, restarts)
         return False
     if seen.holder is not None:
         if seen.heartbeat is None or seen.heartbeat.pid != seen.holder:  # drivers beat at once
@@ -34,7 +35,7 @@ def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int 
         launcher.stop(settings, [mode], seen.desired.reason)  # let it finish stopping
     for beside in (_fell_with(settings, seen), []):
         try:
-            launcher.start(settings, [mode], wished_by, restarts, beside)
+            launcher.start(settings, [mode], desired_by, restarts, beside)
         except StreamBusyError:
             if lease.holder(settings, mode) is not None:  # someone else started it in the meantime
                 return False
@@ -43,22 +44,22 @@ def ensure_running(settings: Settings, mode: str, wished_by: str, restarts: int 
     return False
 
 
-def restart(settings: Settings, mode: str, wished_by: str, restarts: int) -> bool:
-    """Start the mode anew if it is not well; returns whether that was done.
+def restart(settings: Settings, mode: str, desired_by: str, restarts: int) -> bool:
+    """Start the mode again if it is not well; returns whether that was done.
 
-    Not if somebody wished meanwhile that it stops. Raises as ensure_running does, and
+    Not if its desired state became stopped meanwhile. Raises as ensure_running does, and
     StreamNotStoppedError.
     """
     seen = observe(settings, mode)
-    if _is_unwished(seen):
+    if _is_to_stop(seen):
         return False
     if seen.holder is not None and seen.finding.health.wrong:
         reason = f"is started again: it {seen.finding.why}"
         launcher.stop(settings, [mode], reason)  # may take minutes
-        wish = read_desired(settings, mode)
-        if wish.state is DesiredState.STOPPED and wish.reason != reason:
+        desired = read_desired(settings, mode)
+        if desired.state is DesiredState.STOPPED and desired.reason != reason:
             return False
-    return ensure_running(settings, mode, wished_by, restarts)
+    return ensure_running(settings, mode, desired_by, restarts)
 
 
 def next_step(seen: Observation, restarts_max: int = RESTARTS_MAX) -> Restart | GiveUp:
@@ -86,7 +87,7 @@ def worked_seconds(seen: Observation) -> float:
 
 
 def _fell_with(settings: Settings, seen: Observation) -> list[str]:
-    """The other modes of its last driver that ended, too, and that a restart may mend as well.
+    """The other modes of its last driver that ended, too, and that a restart may help as well.
 
     Also those whose own keeper is about to start them, so that all keepers ask for the same driver
     and one of these gets every lease; of different ones each could keep the others from theirs.
@@ -115,5 +116,5 @@ def _seen(settings: Settings, mode: str) -> Observation | None:
         return None
 
 
-def _is_unwished(seen: Observation) -> bool:
+def _is_to_stop(seen: Observation) -> bool:
     return seen.desired is not None and seen.desired.state is DesiredState.STOPPED

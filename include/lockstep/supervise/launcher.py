@@ -1,7 +1,8 @@
-"""Starts and stops streams: writes the wish, launches a detached driver, waits for the outcome.
+"""Starts and stops streams: writes the desired state, launches a detached driver, waits for the
+outcome.
 
 The driver outlives who started it. That a mode is not run twice is the lease's doing, which the
-driver takes itself: of two starts at once one wins, and the other is told.
+driver takes itself: of two starts at once one wins, and the other gets an error.
 """
 
 import os
@@ -30,7 +31,7 @@ from lockstep.stack.airflow_environment import settings_environment
 from lockstep.stack.files import bounded_log, last_lines, make_private_folder
 from lockstep.stack.process import Launch, ProcessRecord
 from lockstep.supervise import lease
-from lockstep.supervise.desired import DesiredState, is_wished, write_desired
+from lockstep.supervise.desired import DesiredState, is_desired, write_desired
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.health import error_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
@@ -54,7 +55,7 @@ _PASSWORDS = {
     *(f"LOCKSTEP_{PASSWORD_FIELDS[user].upper()}" for user in _USERS),
 }
 """What a driver signs in with: to look orders up, to ask for the log's position, to read the change
-topic, and to tell the connector to mark no other slot."""
+topic, and to have the connector mark no other slot."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def start(
 ) -> ProcessRecord:
     """Start one driver for these modes and wait until each of them works.
 
-    beside: modes for the same driver, by wishes that there are already; they are not waited for.
+    beside: more modes for the same driver, which are desired already; they are not waited for.
     Raises StreamBusyError when a mode is run already, by then or in the meantime; what runs is
     left alone. Raises StreamFailedError, with the driver's error or the end of its log, when a mode
     does not come to work.
@@ -120,21 +121,21 @@ def stop_all(settings: Settings, reason: str) -> list[Stopped]:
     """
     pids = {lease.holder(settings, mode) for mode in (*StreamMode, HISTORY, PUBLISHER)} - {None}
     drivers = [_record_of(pid) for pid in pids]
-    stopped = stop(settings, _running_or_wished(settings), reason)
+    stopped = stop(settings, _running_or_desired(settings), reason)
     for driver in drivers:
         process.stop(driver, signal.SIGTERM, TERM_SECONDS_MAX)
     return stopped
 
 
-def _running_or_wished(settings: Settings) -> list[str]:
-    wished = {mode for mode in (*StreamMode, PUBLISHER) if _may_be_wished(settings, mode)}
-    return sorted(wished.union(running_modes(settings)))
+def _running_or_desired(settings: Settings) -> list[str]:
+    desired = {mode for mode in (*StreamMode, PUBLISHER) if _may_be_desired(settings, mode)}
+    return sorted(desired.union(running_modes(settings)))
 
 
-def _may_be_wished(settings: Settings, mode: str) -> bool:
+def _may_be_desired(settings: Settings, mode: str) -> bool:
     """Also of a damaged file, which a stop writes again."""
     try:
-        return is_wished(settings, mode)
+        return is_desired(settings, mode)
     except StreamError:
         return True
 
@@ -188,7 +189,7 @@ def _wait_until_at_work(
     started = time.monotonic()
     waiting = list(modes)
     while waiting:
-        alive = record.process() is not None  # asked first: its last words come before its end
+        alive = record.process() is not None  # asked first: its last heartbeat comes before its end
         beats = {mode: _beat_of(settings, mode, record) for mode in waiting}
         _raise_if_failed(settings, beats)
         waiting = [mode for mode in waiting if not _at_work(beats[mode])]

@@ -41,5 +41,5 @@ def observe_started(settings: Settings) -> list[Observation]:
 
 
 def running_modes(settings: Settings) -> list[str]:
-    """The modes, and the publisher, whose lease somebody holds."""
+    """The modes, and the publisher, whose lease a process holds."""
     return [mode for mode in (*StreamMode, PUBLISHER) if lease.holder(settings, mode) is not None]

@@ -53,7 +53,11 @@ class Measured:
 
 
 def measure(
-    settings: Settings, start: datetime, orders: int, rounds: int, told: Callable[[str], None]
+    settings: Settings,
+    start: datetime,
+    orders: int,
+    rounds: int,
+    on_progress: Callable[[str], None],
 ) -> Measured:
     """Run every kind `rounds` times by turns, after one uncounted round that warms the JVM up.
 
@@ -69,7 +73,7 @@ def measure(
         try:
             measured.cold_hour_seconds = bench.timed(lambda: bench.enrich(bench.hour(23)))
             for number in range(rounds + 1):
-                told("warming up" if number == 0 else f"round {number} of {rounds}")
+                on_progress("warming up" if number == 0 else f"round {number} of {rounds}")
                 bench.round(number, counted=number > 0)
         finally:
             spark.stop()

@@ -36,7 +36,7 @@ class Measured:
         return statistics.median(sessions), statistics.median(tables)
 
 
-def measure(settings: Settings, rounds: int, told: Callable[[str], None]) -> Measured:
+def measure(settings: Settings, rounds: int, on_progress: Callable[[str], None]) -> Measured:
     """Raises ServiceError when there is no archive, or a driver does not start."""
     if not class_archive(settings).exists():
         raise ServiceError(f"{class_archive(settings)} is not there: `make setup` says why")
@@ -44,7 +44,7 @@ def measure(settings: Settings, rounds: int, told: Callable[[str], None]) -> Mea
     with tempfile.TemporaryDirectory() as folder:
         bare = _without_archive(settings, Path(folder) / "jars")
         for number in range(rounds + 1):
-            told("warming up" if number == 0 else f"round {number} of {rounds}")
+            on_progress("warming up" if number == 0 else f"round {number} of {rounds}")
             for driver in (STREAMS, HOURLY):
                 for one in (settings, bare):
                     seconds = _start(driver, one, Path(folder) / "home")

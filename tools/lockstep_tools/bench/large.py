@@ -67,37 +67,40 @@ class Measured:
 
 
 def transaction(
-    settings: Settings, modes: Sequence[StreamMode], changes: int, told: Callable[[str], None]
+    settings: Settings,
+    modes: Sequence[StreamMode],
+    changes: int,
+    on_progress: Callable[[str], None],
 ) -> Measured:
     """One transaction of so many changes: menu, tables, clients, seatings and orders."""
     with stream_stack(settings) as own:
-        told(f"one transaction of {changes:,} changes")
+        on_progress(f"one transaction of {changes:,} changes")
         orders = round(changes / CHANGES_OF_AN_ORDER)
         bulk.fill(own, orders)
-        return _measured(own, f"one transaction of {changes:,} changes", modes, told)
+        return _measured(own, f"one transaction of {changes:,} changes", modes, on_progress)
 
 
 def clients(
-    settings: Settings, modes: Sequence[StreamMode], count: int, told: Callable[[str], None]
+    settings: Settings, modes: Sequence[StreamMode], count: int, on_progress: Callable[[str], None]
 ) -> Measured:
     """A database with so many clients before capture begins, and live orders after it."""
     with stream_stack(settings, ["postgres"]) as own:
-        told(f"{count:,} clients, before capture begins")
+        on_progress(f"{count:,} clients, before capture begins")
         bulk.fill(own, ORDERS_BESIDE, clients=count)
         control.up(own, ["connect"])
         now = datetime.now(UTC)
         times = [now - LIVE_SPAN * place / LIVE_ORDERS for place in range(LIVE_ORDERS)]
         place_orders_at(own, sorted(times), seed=1)
-        return _measured(own, f"{count:,} clients", modes, told)
+        return _measured(own, f"{count:,} clients", modes, on_progress)
 
 
 def _measured(
-    settings: Settings, what: str, modes: Sequence[StreamMode], told: Callable[[str], None]
+    settings: Settings, what: str, modes: Sequence[StreamMode], on_progress: Callable[[str], None]
 ) -> Measured:
     expected = _totals(settings)
     drained = []
     for mode in modes:
-        told(f"{mode} alone")
+        on_progress(f"{mode} alone")
         drained.append(_drained(settings, mode, expected))
     return Measured(what, str(expected), drained)
 

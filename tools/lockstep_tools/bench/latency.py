@@ -72,18 +72,18 @@ def measure(
     modes: Sequence[StreamMode],
     rate: float,
     seconds: float,
-    told: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> Measured:
     """Run these modes in one driver while orders come at `rate` a second for `seconds`.
 
     settings: a stack without streams (stream_stack). Raises LockstepError when a stream fails or
     does not catch up with the last order.
     """
-    told(f"starting one driver with {', '.join(modes)}")
+    on_progress(f"starting one driver with {', '.join(modes)}")
     launcher.start(settings, [str(mode) for mode in modes], REASON)
     folders = {str(mode): folder_of(settings, mode) for mode in modes}
     with VersionWatch(folders) as watch:
-        told(f"{rate:g} orders a second for {WARM_UP_SECONDS + seconds:.0f} s")
+        on_progress(f"{rate:g} orders a second for {WARM_UP_SECONDS + seconds:.0f} s")
         counted_from = datetime.now(UTC) + timedelta(seconds=WARM_UP_SECONDS)
         placed = place_paced(settings, rate, WARM_UP_SECONDS + seconds)
         wait_until_caught_up(settings, modes, CATCH_UP_SECONDS_MAX)

@@ -50,7 +50,9 @@ class Measured:
     sides: dict[str, Side]
 
 
-def measure(settings: Settings, orders: int, rounds: int, told: Callable[[str], None]) -> Measured:
+def measure(
+    settings: Settings, orders: int, rounds: int, on_progress: Callable[[str], None]
+) -> Measured:
     """Compare made-up tables of so many orders `rounds` times with each, by turns.
 
     Raises ConfigurationError without the peer, which production does not install, and
@@ -66,10 +68,10 @@ def measure(settings: Settings, orders: int, rounds: int, told: Callable[[str], 
         spark = spark_session(own, "lockstep bench parity")
         measured = Measured(orders, time.monotonic() - began, {OURS: Side(), PEER: Side()})
         try:
-            told(f"making tables of {orders:,} orders")
+            on_progress(f"making tables of {orders:,} orders")
             made = make_tables(spark, own, orders)
             for number in range(1, rounds + 1):
-                told(f"round {number} of {rounds}")
+                on_progress(f"round {number} of {rounds}")
                 _timed(measured.sides[OURS], peak, lambda: _ours(spark, own, made))
                 spark.catalog.clearCache()
                 _timed(measured.sides[PEER], peak, lambda: _peers(spark, own))

@@ -75,7 +75,7 @@ class Measured:
 
 
 def measure(
-    settings: Settings, modes: Sequence[StreamMode], orders: int, told: Callable[[str], None]
+    settings: Settings, modes: Sequence[StreamMode], orders: int, on_progress: Callable[[str], None]
 ) -> Measured:
     """Load `orders` orders, each a transaction, and drain them by each mode on its own.
 
@@ -84,16 +84,16 @@ def measure(
     """
     first = change_topic.end_offset(settings)
     connector.pause(settings, pizzeria_connector(settings))
-    told(f"loading {orders:,} orders, the connector paused")
+    on_progress(f"loading {orders:,} orders, the connector paused")
     began = time.monotonic()
     _load(settings, orders)
     load_seconds = time.monotonic() - began
-    told("Debezium alone")
+    on_progress("Debezium alone")
     connector.resume(settings, pizzeria_connector(settings))
     debezium = _written(settings, first)
     drained = []
     for mode in modes:
-        told(f"{mode} alone")
+        on_progress(f"{mode} alone")
         drained.append(_drained(settings, mode))
     return Measured(orders, load_seconds, debezium, drained)
 
@@ -116,7 +116,7 @@ def _written(settings: Settings, first: int) -> Written:
             return Written(len(stamps), (stamps[-1] - stamps[0]) / 1000)
     raise ServiceError(
         f"Debezium wrote {len(stamps):,} records in {DEBEZIUM_SECONDS_MAX:.0f} s, and not the last "
-        "one of the backlog: `lockstep logs connect` in the benchmark's home tells more"
+        "one of the backlog: `lockstep logs connect` in the benchmark's home shows more"
     )
 
 

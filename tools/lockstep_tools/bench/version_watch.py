@@ -1,7 +1,7 @@
 """Watches change logs from a process of its own: when could each version be read?
 
 It knows nothing of the writer: a version can be read as soon as its commit is in the table's log.
-Nothing heavy is imported, for the process starts anew.
+Nothing heavy is imported, for the process starts again.
 """
 
 import multiprocessing

@@ -123,7 +123,7 @@ def bench_latency(
     from lockstep_tools.bench.latency import measure, require_accounted
 
     measured = _on_own_stack(
-        lambda settings, told: measure(settings, _modes(mode), rate, seconds, told),
+        lambda settings, on_progress: measure(settings, _modes(mode), rate, seconds, on_progress),
         _latency_report,
         as_json=as_json,
     )
@@ -198,7 +198,7 @@ def bench_throughput(
     from lockstep_tools.bench.throughput import measure
 
     _on_own_stack(
-        lambda settings, told: measure(settings, _modes(mode), orders, told),
+        lambda settings, on_progress: measure(settings, _modes(mode), orders, on_progress),
         lambda measured: [_throughput_table(measured)],
         as_json=as_json,
     )

@@ -49,7 +49,7 @@ def run(dataset: Dataset, only: Only = "") -> None:
 
 @group.command()
 def start(dataset: Dataset, only: Only = "") -> None:
-    """The same in the background; `lockstep soak status` tells how far it is."""
+    """The same in the background; `lockstep soak status` shows how far it is."""
     from lockstep.stack import process
     from lockstep.stack.files import bounded_log
 

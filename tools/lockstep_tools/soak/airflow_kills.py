@@ -54,10 +54,10 @@ class AirflowKills(Scenario):
                 killed = kill_and_await(bench.settings, self.target, bench.modes, rng)
                 _await_watched(airflow, bench, gone)
                 after = _pids(bench.settings)
-            told = [str(killed)]
+            kills = [str(killed)]
             if number == self.total - 1:
-                told.append(str(kill_and_await(bench.settings, Target.DRIVER, bench.modes, rng)))
-        progress.figures.setdefault("kills", []).extend(told)
+                kills.append(str(kill_and_await(bench.settings, Target.DRIVER, bench.modes, rng)))
+        progress.figures.setdefault("kills", []).extend(kills)
         moved_on = [] if before == after else [f"drivers {before} before the kill, {after} after"]
         late = [str(killed)] if killed.was_late else []
         return (
@@ -69,9 +69,9 @@ class AirflowKills(Scenario):
 
 @contextmanager
 def _supervised_by_airflow(bench: Bench) -> Iterator[AirflowClient]:
-    """Each stream's DAG watches its stream, and nobody else does, until the block's end."""
-    nobody_else = bench.guard.away() if bench.guard else nullcontext()
-    with nobody_else, signed_in(bench.settings) as airflow:
+    """Each stream's DAG watches its stream, and nothing else does, until the block's end."""
+    only_airflow = bench.guard.away() if bench.guard else nullcontext()
+    with only_airflow, signed_in(bench.settings) as airflow:
         deadline = time.monotonic() + WATCHED_SECONDS_MAX
         for mode in bench.modes:
             _await(lambda m=mode: airflow.knows(stream_dag_id(m)), mode, "read its DAG", deadline)

@@ -66,7 +66,7 @@ def versions(folder: Path) -> tuple[int, int]:
 
 
 def newest_frontier(folder: Path) -> tuple[int, int]:
-    """The newest version, and the frontier it reached (-1 when no commit has told one)."""
+    """The newest version, and the frontier it reached (-1 when no commit has one)."""
     oldest, newest = versions(folder)
     for version in range(newest, oldest - 1, -1):
         commit = read_commit(folder, version)

@@ -67,7 +67,7 @@ class Guard(threading.Thread):
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """For the block somebody else keeps the streams running."""
+        """For the block something else keeps the streams running."""
         self._is_away.set()
         try:
             yield
@@ -79,7 +79,7 @@ class Guard(threading.Thread):
         found, self._findings = self._findings, []
         return found
 
-    def forgive(self) -> None:
+    def ignore_restarts(self) -> None:
         """Restarts after an intended kill are not counted against the stream."""
         for mode in self._modes:
             write_desired(self._settings, mode, DesiredState.RUNNING, REASON, 0)

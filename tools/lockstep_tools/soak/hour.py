@@ -59,7 +59,7 @@ class SteadyHour(Scenario):
 
 
 def sampled(settings: Settings, modes: list[StreamMode]) -> dict[str, float]:
-    """MiB of the drivers, files of all modes, the slowest mode's seconds; modes that told them."""
+    """MiB of the drivers, files of all modes, the slowest mode's seconds; of modes that report."""
     beats = [read_heartbeat(settings, mode) for mode in modes]
     latencies = [beat.latency for beat in beats if beat is not None and beat.latency is not None]
     return {
@@ -82,14 +82,14 @@ def _files(settings: Settings, mode: StreamMode) -> int:
 
 
 def undisturbed(samples: list[dict[str, float]], modes: int) -> list[Finding]:
-    """A finding when the load was not what it was to be, or a mode told no latency."""
+    """A finding when the load was not what it was to be, or a mode reported no latency."""
     late = max(sample["late"] for sample in samples)
-    told = min(sample.get("modes", modes) for sample in samples[WARM_UP_MINUTES:] or samples)
+    reported = min(sample.get("modes", modes) for sample in samples[WARM_UP_MINUTES:] or samples)
     findings = []
     if late > LATE_SECONDS_MAX:
         findings.append(Finding("hour", "load", f"the generator was {late:g} s late"))
-    if told < modes:
-        findings.append(Finding("hour", "latency", f"of {modes} modes {told} told theirs"))
+    if reported < modes:
+        findings.append(Finding("hour", "latency", f"of {modes} modes {reported} reported theirs"))
     return findings
 
 

@@ -155,7 +155,7 @@ def committed(settings: Settings, written: list[Written]) -> list[Written]:
     """Those that the database says were committed, in any order; waits for a server that starts.
 
     A server that was killed gives an id again of which nothing had reached its log: the last
-    transaction with an id is the one that the database speaks of.
+    transaction with an id is the one that the database names.
     """
     by_id = {one.tx_id: one for one in sorted(written, key=lambda one: one.begun_seconds)}
     deadline = time.monotonic() + DATABASE_SECONDS_MAX

@@ -46,7 +46,7 @@ class Report:
         self.scenarios: list[Progress] = read(self.path)
 
     def of(self, name: str, seed: int, total: int) -> Progress:
-        """The scenario's progress, begun if there is none; one of other length begins anew."""
+        """The scenario's progress, begun if there is none; one of other length begins again."""
         for progress in self.scenarios:
             if (progress.name, progress.seed, progress.total) == (name, seed, total):
                 return progress
@@ -89,7 +89,7 @@ def read(path: Path) -> list[Progress]:
         return []
     except (ValueError, KeyError, TypeError) as error:
         raise SoakError(
-            f"the report {path} cannot be read ({error}); delete it to begin anew"
+            f"the report {path} cannot be read ({error}); delete it to begin again"
         ) from error
 
 

@@ -77,7 +77,7 @@ def _every_scenario(dataset: Path) -> list[Scenario]:
     ]
 
 
-def run(settings: Settings, plan: Plan, told: Callable[[str], None]) -> Report:
+def run(settings: Settings, plan: Plan, on_progress: Callable[[str], None]) -> Report:
     """Do what the report does not have yet; returns it. Raises SoakError, StreamError …"""
     with _lock(settings):
         report = Report(settings)
@@ -91,7 +91,7 @@ def run(settings: Settings, plan: Plan, told: Callable[[str], None]) -> Report:
             settings = control.up(settings, ["connect"])
             with bench_at_work(settings, plan.modes) as bench:
                 for scenario, progress in todo:
-                    run_scenario(bench, scenario, progress, report, told)
+                    run_scenario(bench, scenario, progress, report, on_progress)
     return report
 
 
@@ -100,7 +100,7 @@ def run_scenario(
     scenario: Scenario,
     progress: Progress,
     report: Report,
-    told: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> None:
     """Step by step. A step that cannot be done is a finding, too, and the next one is tried."""
     while progress.done < progress.total:
@@ -111,9 +111,9 @@ def run_scenario(
             findings = [Finding(type(error).__name__, scenario.name, str(error))]
         report.note(progress, time.monotonic() - started, findings)
         what = f"{scenario.name} (seed {scenario.seed}) {progress.done}/{progress.total}"
-        told(f"{what}: {len(findings)} findings")
+        on_progress(f"{what}: {len(findings)} findings")
         for finding in findings:
-            told(f"  {finding}")
+            on_progress(f"  {finding}")
 
 
 @contextmanager

@@ -119,8 +119,8 @@ class Kills(Scenario):
         rng = random.Random(f"{self.name} {self.seed} {number}")  # noqa: S311 - no secret
         count = min(KILLS_IN_A_GROUP, self.kills - number * KILLS_IN_A_GROUP)
         kills = self._kill(bench, rng, count)
-        told = progress.figures.setdefault("kills", [])
-        told += map(str, kills)
+        shown = progress.figures.setdefault("kills", [])
+        shown += map(str, kills)
         back = progress.figures.setdefault("back_seconds", [])
         back += [round(one.back_seconds, 1) for one in kills]
         progress.figures["back_seconds_median"] = statistics.median(back)
@@ -137,7 +137,7 @@ class Kills(Scenario):
                 workload.go_on_for(rng.uniform(*PAUSE_SECONDS))
                 kills.append(kill_and_await(bench.settings, self.target, bench.modes, rng))
                 if bench.guard:
-                    bench.guard.forgive()
+                    bench.guard.ignore_restarts()
         return kills
 
 
@@ -185,5 +185,5 @@ class ConnectorRestarts(Scenario):
         ):
             figures[str(name)] = figures.get(str(name), 0) + count
         if bench.guard:
-            bench.guard.forgive()
+            bench.guard.ignore_restarts()
         return report.findings + bench.check()

@@ -24,7 +24,7 @@ def await_verdicts(
     settings: Settings,
     wanted: Sequence[tuple[Window, StreamMode]],
     since: datetime,
-    told: Callable[[Comparison], None],
+    on_progress: Callable[[Comparison], None],
 ) -> list[Comparison]:
     """The verdict on each window and mode since then, in the order wanted; told as they come.
 
@@ -40,7 +40,7 @@ def await_verdicts(
             key = line.window, line.mode
             if key in wanted and key not in found and _counts(line, since):
                 found[key] = line
-                told(line)
+                on_progress(line)
         missing = [key for key in wanted if key not in found]
         if missing and "failed" in states and FINAL_STATES.issuperset(states):
             raise _not_compared(missing, "have ended without it")

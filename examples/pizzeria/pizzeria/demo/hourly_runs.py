@@ -19,7 +19,7 @@ DAG_SECONDS_MAX = 90
 RUNS_SECONDS_MAX = 900
 """How long the runs may take: two of a minute and a half are slow; under load, minutes each."""
 
-Told = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run_hours(
     airflow: AirflowClient,
     windows: list[Window],
     since: datetime,
-    told: Told,
+    on_progress: OnProgress,
     at_work: Callable[[], None],
 ) -> dict[datetime, FinishedRun]:
     """Have a run of the hourly DAG for each window, and wait until all have succeeded.
@@ -68,7 +68,7 @@ def run_hours(
                 _require_success(run)
                 seconds = airflow.task_seconds(HOURLY_DAG_ID, run)
                 finished[run.window_start] = FinishedRun(run.run_type, seconds)
-                told(
+                on_progress(
                     f"{run.window_start:%H:%M} {run.run_type} run done, tasks took {seconds:.0f} s"
                 )
         # A backfill passes over unfinished runs, so the scheduler's own is awaited first.

@@ -33,16 +33,16 @@ def order_times(windows: list[Window], per_window: int, seed: int) -> list[datet
 
 
 def place_live(
-    settings: Settings, times: list[datetime], seed: int, told: Callable[[int], None]
+    settings: Settings, times: list[datetime], seed: int, on_progress: Callable[[int], None]
 ) -> None:
     """Place an order for each of these times, ORDERS_PER_SECOND; each is a transaction of its own.
 
-    told: how many are committed, about once a second. A slow database makes orders late, never
-    fewer. Raises PostgresUnavailableError.
+    on_progress: how many are committed, about once a second. A slow database makes orders late,
+    never fewer. Raises PostgresUnavailableError.
     """
     with connect(settings, Role.SHOP) as connection:
         transactions, ids = orders_at(connection, times, seed, ORDERS_PER_SECOND)
         for place, transaction in enumerate(when_due(transactions, time.monotonic())):
             replay(connection, [transaction], ids)
             if place % TOLD_EVERY == 0:
-                told(place + 1)
+                on_progress(place + 1)

@@ -1,6 +1,7 @@
 """The demonstration's steps: streams, live orders, what makes batch and stream differ, the verdict.
 
-Whatever is shown was measured on the runs just made. Printing is the caller's, through `told`.
+Whatever is shown was measured on the runs just made. Printing is the caller's, through
+`on_progress`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ PRICE_RISE = Decimal("0.50")
 BEFORE_THE_END = timedelta(minutes=2)
 """When the late order was taken: shortly before its window ended."""
 
-Told = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,21 @@ def past_windows(as_of: datetime, hours: int = HOURS) -> list[Window]:
     ]
 
 
-def place_orders(settings: Settings, windows: list[Window], told: Callable[[int], None]) -> int:
+def place_orders(
+    settings: Settings, windows: list[Window], on_progress: Callable[[int], None]
+) -> int:
     """Put live orders into the windows while the streams run; returns how many."""
     times = live_orders.order_times(windows, ORDERS_PER_HOUR, SEED)
-    live_orders.place_live(settings, times, SEED, told)
+    live_orders.place_live(settings, times, SEED, on_progress)
     return len(times)
 
 
 def through_airflow(
-    settings: Settings, windows: list[Window], since: datetime, late: OpenOrder, told: Told
+    settings: Settings,
+    windows: list[Window],
+    since: datetime,
+    late: OpenOrder,
+    on_progress: OnProgress,
 ) -> Outcome:
     """Hand the streams to Airflow, run the hours there, and wait for their comparisons.
 
@@ -78,19 +85,21 @@ def through_airflow(
     def commit_when_read() -> None:
         if not late.is_committed and hourly_runs.has_read(settings, windows[-1], since):
             late.commit()
-            told(f"{windows[-1].start:%H:%M} has been read: order {late.order_id} commits now")
+            on_progress(
+                f"{windows[-1].start:%H:%M} has been read: order {late.order_id} commits now"
+            )
 
     with signed_in(settings) as airflow:
         _await_dags(airflow)
         streams.hand_over(airflow)
-        runs = hourly_runs.run_hours(airflow, windows, since, told, commit_when_read)
+        runs = hourly_runs.run_hours(airflow, windows, since, on_progress, commit_when_read)
         wanted = [(window, mode) for window in windows for mode in streams.MODES]
         verdicts = comparisons.await_verdicts(
             airflow,
             settings,
             wanted,
             since,
-            lambda line: told(
+            lambda line: on_progress(
                 f"{line.window.start:%H:%M} compared with {line.mode}: {line.verdict}"
             ),
         )

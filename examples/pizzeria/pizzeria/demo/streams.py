@@ -17,7 +17,7 @@ from lockstep.supervise.observation import running_modes
 from pizzeria.demo import hours
 
 MODES = (StreamMode.OUTBOX, StreamMode.TEMPORAL)
-"""One that is told what an order is, and one that finds out; two leave two cores something."""
+"""One whose records hold the order, and one that looks it up; two leave two cores something."""
 POLL_SECONDS = 0.5
 CAPTURE_SECONDS_MAX = 120
 CAUGHT_UP_SECONDS_MAX = 120

@@ -72,7 +72,7 @@ class Books:
         return self.build_on(order)
 
     def new_row(self, kind: str) -> Row:
-        """A number for a row that this transaction makes; nobody else gets to see it yet."""
+        """A number for a row that this transaction makes; no other transaction sees it yet."""
         number = self._next[kind]
         self._next[kind] += 1
         return Row(number, made_by=self.transaction)

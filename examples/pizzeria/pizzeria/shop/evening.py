@@ -23,7 +23,7 @@ from pizzeria.shop.operations import (
 
 HOLD_SECONDS = (2.0, 5.0)  # of a long transaction; one at a time
 NEW_PIZZA_EVERY_SECONDS = 1.0  # or a fast evening's menu would grow without end
-PARTIES_MIN, PARTIES_MAX = 6, 200  # at the one nobody leaves, at the other nobody sits down
+PARTIES_MIN, PARTIES_MAX = 6, 200  # at the least no party leaves, at the most none sits down
 REGULARS = 0.5  # of those who sit down without ordering yet
 
 

@@ -43,7 +43,7 @@ def raise_price(settings: Settings, by: Decimal) -> PriceChange:
 
 @dataclass
 class OpenOrder:
-    """An order that nobody else sees until `commit`."""
+    """An order that no one else sees until `commit`."""
 
     order_id: int
     _work: Work

@@ -16,7 +16,7 @@ SEED = 2015  # of the made-up part; changing it makes earlier loads differ from 
 JOINS_SEATING = 0.2  # of orders: someone already seated orders again
 TABLES_MAX = 60  # parties at once; in a fuller hour those seated order more
 RETURNING = 0.4  # of new seatings: a client who was here before
-LAST_CALL = timedelta(minutes=10)  # nobody orders again this close to leaving
+LAST_CALL = timedelta(minutes=10)  # no party orders again this close to leaving
 WAIT_MINUTES = (2, 12)  # from sitting down to the first order
 STAY_MINUTES = (30, 75)  # from the first order to leaving
 
@@ -110,7 +110,7 @@ class _DiningRoom:
         return self._clients[-1]
 
     def _free_table(self, taken: set[int]) -> DiningTable:
-        """The lowest table nobody holds; the room grows when all are taken."""
+        """The lowest free table; the room grows when all are taken."""
         number = next(n for n in range(1, self._table_count + 2) if n not in taken)
         self._table_count = max(self._table_count, number)
         return DiningTable(number, f"Table {number}")

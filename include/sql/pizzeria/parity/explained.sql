@@ -281,7 +281,7 @@ resolved AS (
     GROUP BY order_id, dimension, place, id
 ),
 
-told AS (
+reported AS (
     SELECT
         order_id,
         dimension,
@@ -393,7 +393,7 @@ expected AS (
             item -> NAMED_STRUCT('pizza', item.pizza, 'price', item.price)
         ) AS pizzas_in_batch,
         ARRAY_DISTINCT(FLATTEN(COLLECT_LIST(changes))) AS changes
-    FROM told
+    FROM reported
     GROUP BY order_id
 )
 

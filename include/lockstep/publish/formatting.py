@@ -6,7 +6,7 @@ from lockstep.publish.switch import Plan
 
 
 def of_plan(plan: Plan) -> str:
-    """What will be switched, and what speaks for it; a sentence a line."""
+    """What will be switched, and the reasons for it; a sentence a line."""
     orders = f"The published table has {plan.rows:,} orders and is fed by {plan.from_feed}."
     if plan.verified is None:
         return (

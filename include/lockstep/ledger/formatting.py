@@ -21,29 +21,29 @@ def coloured(verdict: Verdict, text: str) -> str:
 
 def explanation(one: Difference) -> str:
     """The evidence in a sentence or two."""
-    told = json.loads(one.evidence)
-    change, written = told.get("change"), told.get("written")
+    evidence = json.loads(one.evidence)
+    change, written = evidence.get("change"), evidence.get("written")
     match one.kind:
         case DifferenceClass.DIMENSION_DRIFT:
-            text = "; ".join(_drift(each) for each in told["explained_by"])
+            text = "; ".join(_drift(each) for each in evidence["explained_by"])
         case DifferenceClass.CHANGED_AFTER_CUT:
-            text = f"{told['what']} by {_transaction(change)}, which the cut does not see"
+            text = f"{evidence['what']} by {_transaction(change)}, which the cut does not see"
         case DifferenceClass.DUPLICATE_IN_STREAM:
-            text = f"{told['repeated_changes'] + 1} changes by {_transaction(change)}"
+            text = f"{evidence['repeated_changes'] + 1} changes by {_transaction(change)}"
         case DifferenceClass.MISSING_IN_STREAM:
-            text = f"written by {_transaction(written)}; {told.get('topic', '')}".rstrip("; ")
+            text = f"written by {_transaction(written)}; {evidence.get('topic', '')}".rstrip("; ")
             if change is not None:
                 text += f"; the stream's last change is {change['op']} by {_transaction(change)}"
         case DifferenceClass.MISSING_IN_BATCH:
             text = f"changed by {_transaction(change)}, which the cut sees"
         case DifferenceClass.LOOKUP_RACE:
-            text = "; ".join([_race(told), *map(_drift, told.get("explained_by", ()))])
+            text = "; ".join([_race(evidence), *map(_drift, evidence.get("explained_by", ()))])
         case _:
-            same = told["is_same_transaction"]
+            same = evidence["is_same_transaction"]
             text = f"the stream has it as of {_transaction(change)}"
             text += "" if same else f", the batch as of {_transaction(written)}"
-            if "looked_up" in told:
-                text += f"; marked as raced, and looked up {told['looked_up']}"
+            if "looked_up" in evidence:
+                text += f"; marked as raced, and looked up {evidence['looked_up']}"
     return text
 
 
@@ -67,13 +67,13 @@ def plain(value: object) -> str:
     return str(value)
 
 
-def _race(told: dict) -> str:
+def _race(evidence: dict) -> str:
     """What a raced look-up saw of the order: evidence of earlier versions does not say it."""
-    change = told["change"]
+    change = evidence["change"]
     text = f"looked up after {_transaction(change)}, and marked as raced"
-    if "seen" not in told:
+    if "seen" not in evidence:
         return text
-    seen = told["seen"]
+    seen = evidence["seen"]
     if seen is None:
         return f"{text}: not yet visible then"
     if seen["tx_id"] == change["tx_id"]:
@@ -87,7 +87,7 @@ def _drift(change: dict) -> str:
     return f"{what} {change['from']} → {change['to']} by {_transaction(change)}"
 
 
-def _transaction(told: dict | None) -> str:
-    if told is None or told["tx_id"] is None:
+def _transaction(change: dict | None) -> str:
+    if change is None or change["tx_id"] is None:
         return "the initial snapshot"
-    return f"transaction {told['tx_id']} at {told['committed_at']}"
+    return f"transaction {change['tx_id']} at {change['committed_at']}"
