@@ -54,7 +54,7 @@ ORDER = ("order_id", "order_time", "client_name", "table_name", "pizzas")
 CHANGE = (*ORDER, "op", "tx_id", "commit_lsn", "is_raced", "look_up")
 COLUMNS = {
     **{f"orders_enriched_{mode}": CHANGE for mode in MODES},
-    "orders_enriched_batch": (*ORDER, "order_date", "order_hour", "origin"),
+    "orders_enriched_batch": (*ORDER, "origin"),
     "orders_enriched": (*ORDER, "order_date", "order_hour", "fed_by", "position"),
     "dimension_changes": (
         *("dimension", "id", "op", "name", "price", "client_id", "table_id"),
