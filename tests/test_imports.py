@@ -26,7 +26,7 @@ OUTSIDE = {
 
 FOUNDATION = {
     *("accounts", "airflow_names", "errors", "faults", "file_lock", "kafka_login", "model"),
-    *("pizzeria", "project", "settings"),
+    *("pizzeria", "project", "settings", "waiting"),
 }
 """What every room may import."""
 
@@ -34,6 +34,7 @@ ALLOWED = {
     "errors": set(),
     "model": {"errors"},
     "accounts": set(),
+    "waiting": set(),
     "airflow_names": set(),
     "pizzeria": {"model"},
     "project": {"errors"},

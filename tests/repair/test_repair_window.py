@@ -246,7 +246,7 @@ def test_rows_changed_by_other_hands_are_not_built_upon(hour: Settings, shop: Sh
     change_three(hour, shop)
     table = DeltaTable(hour.table_uri(ORDERS_ENRICHED_BATCH))
     table.delete(f"order_id = {max(whole_rows(hour))}")
-    with pytest.raises(RepairRefusedError, match="other hands"):
+    with pytest.raises(RepairRefusedError, match="another writer"):
         plan_repair(hour, HOUR)
 
 

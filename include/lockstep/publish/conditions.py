@@ -1,6 +1,5 @@
 """What a stream must have shown before it feeds consumers; refusals say what is missing."""
 
-import time
 from datetime import datetime, timedelta
 
 from deltalake import DeltaTable
@@ -19,6 +18,7 @@ from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sources.delta import open_table
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
+from lockstep.waiting import wait_until
 
 FRONTIER_SECONDS_MAX = 30.0
 """A stream that runs passes where another one has been, or a cut, within a second or two."""
@@ -69,17 +69,19 @@ def require_past(settings: Settings, mode: StreamMode, lsn: int, what: str) -> D
     Raises CutoverRefusedError when it does not get there.
     """
     uri = settings.table_uri(change_log_table(mode))
-    deadline = time.monotonic() + FRONTIER_SECONDS_MAX
-    while True:
+
+    def log_past() -> DeltaTable | None:
         log = open_table(uri)
         frontier = reached_of(log).frontier
-        if frontier is not None and frontier >= lsn:
-            return log
-        if time.monotonic() > deadline:
-            raise CutoverRefusedError(
-                mode, f"the stream has reached LSN {frontier}, not yet {what} at {lsn}"
-            )
-        time.sleep(POLL_SECONDS)
+        return log if frontier is not None and frontier >= lsn else None
+
+    log = wait_until(log_past, FRONTIER_SECONDS_MAX, POLL_SECONDS)
+    if log is None:
+        frontier = reached_of(open_table(uri)).frontier
+        raise CutoverRefusedError(
+            mode, f"the stream has reached LSN {frontier}, not yet {what} at {lsn}"
+        )
+    return log
 
 
 def require_same_capture(mode: StreamMode, log: DeltaTable, fed: Fed) -> None:

@@ -9,7 +9,6 @@ import fcntl
 import logging
 import os
 import shutil
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,12 +27,14 @@ from lockstep.quality import data_docs
 from lockstep.quality.gx_results import check_results
 from lockstep.quality.report import CheckResult
 from lockstep.quality.suite import Check, Suite
+from lockstep.waiting import wait_until
 
 if TYPE_CHECKING:
     import great_expectations as gx
     from great_expectations.core import RunIdentifier
 
 LOCK_DEADLINE_SECONDS = 300
+POLL_SECONDS = 0.1
 """A backfill may check many windows at once; each holds the lock for a few seconds."""
 
 _GX_SEVERITY = {CheckStatus.FAIL: "critical", CheckStatus.WARN: "warning"}
@@ -59,18 +60,19 @@ def opened(folder: Path) -> Iterator["GxStore"]:
 
 
 def _acquire(lock: Any, folder: Path) -> None:
-    deadline = time.monotonic() + LOCK_DEADLINE_SECONDS
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise QualityStoreError(
-                    f"other quality checks have held {folder} for {LOCK_DEADLINE_SECONDS} s; "
-                    "see which process has its .lock open, then check the window again"
-                ) from None
-            time.sleep(0.1)
+    if not wait_until(lambda: _is_acquired(lock), LOCK_DEADLINE_SECONDS, POLL_SECONDS):
+        raise QualityStoreError(
+            f"other quality checks have held {folder} for {LOCK_DEADLINE_SECONDS} s; "
+            "see which process has its .lock open, then check the window again"
+        )
+
+
+def _is_acquired(lock: Any) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _open_context(folder: Path) -> "gx.data_context.FileDataContext":

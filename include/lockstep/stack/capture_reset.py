@@ -4,8 +4,6 @@ For when capture has a gap (a lost or recreated slot, a topic that is gone, anot
 the topic held is deleted. Every step may be done again: after a crash at any point, reset again.
 """
 
-import time
-
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -15,6 +13,7 @@ from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.stack import connector, preflight
 from lockstep.stack.connectors import Connector
+from lockstep.waiting import wait_until
 
 GONE_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.2
@@ -45,12 +44,15 @@ def remove_capture(settings: Settings, capture: Connector) -> None:
 
 def _delete_topic(settings: Settings, topic: str) -> None:
     kafka = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0})
-    deadline = time.monotonic() + GONE_SECONDS_MAX
+
+    def is_gone() -> bool:
+        if topic not in kafka.list_topics(timeout=GONE_SECONDS_MAX).topics:
+            return True
+        kafka.delete_topics([topic])[topic].exception(GONE_SECONDS_MAX)
+        return False
+
     try:
-        while topic in kafka.list_topics(timeout=GONE_SECONDS_MAX).topics:
-            if time.monotonic() > deadline:
-                raise ServiceError(f"Kafka did not delete {topic} in {GONE_SECONDS_MAX} s")
-            kafka.delete_topics([topic])[topic].exception(GONE_SECONDS_MAX)
-            time.sleep(POLL_SECONDS)
+        if not wait_until(is_gone, GONE_SECONDS_MAX, POLL_SECONDS):
+            raise ServiceError(f"Kafka did not delete {topic} in {GONE_SECONDS_MAX} s")
     except (KafkaException, TimeoutError) as error:
         raise ServiceError(f"Kafka does not delete {topic}: {error}") from error

@@ -15,6 +15,7 @@ from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.stack import preflight
 from lockstep.stack.connectors import Connector
+from lockstep.waiting import wait_until
 
 REST_SECONDS_MAX = 30.0  # Connect answers a registration after validating it against the database
 RUNNING_SECONDS_MAX = 60.0
@@ -52,7 +53,7 @@ def ensure_running(settings: Settings, connector: Connector) -> None:
         restart_failed(settings, connector)
     _wait_until_running(settings, connector, RESTARTED_SECONDS_MAX if has_failed else 0.0)
     _wait_until_it_writes(settings, connector)
-    if _comes_to_read_its_slot(settings, connector):
+    if _comes_to_read_its_slot(connector):
         _clear_mark_soon(settings, connector)
     else:
         preflight.check(settings, connector, first=False)
@@ -105,15 +106,10 @@ def stop(settings: Settings, connector: Connector) -> None:
         }
         _checked(_ask_connect(settings, "POST", "connectors", body), connector)
     _send(settings, connector, "PUT", "stop")
-    deadline = time.monotonic() + RUNNING_SECONDS_MAX
-    while (status := _get(settings, connector, "status")) is None or (
-        status["connector"]["state"] != STOPPED or status["tasks"]
-    ):
-        if time.monotonic() > deadline:
-            raise ServiceError(
-                f"the connector {connector.name} does not stop: {_not_running(settings, connector)}"
-            )
-        time.sleep(POLL_SECONDS)
+    if not wait_until(lambda: _is_stopped(settings, connector), RUNNING_SECONDS_MAX, POLL_SECONDS):
+        raise ServiceError(
+            f"the connector {connector.name} does not stop: {_not_running(settings, connector)}"
+        )
 
 
 def pause(settings: Settings, connector: Connector) -> None:
@@ -187,6 +183,11 @@ def _not_running(settings: Settings, connector: Connector) -> str | None:
     return f"connector {connector.name} and its task: {states}. {traces}".strip()
 
 
+def _is_stopped(settings: Settings, connector: Connector) -> bool:
+    status = _get(settings, connector, "status")
+    return status is not None and status["connector"]["state"] == STOPPED and not status["tasks"]
+
+
 def _states(settings: Settings, connector: Connector) -> set[str]:
     status = _get(settings, connector, "status")
     if status is None:
@@ -219,25 +220,19 @@ def _wait_until_running(
 
 def _wait_until_it_writes(settings: Settings, connector: Connector) -> None:
     """The connector's first record, that its snapshot starts, makes the change topic."""
-    deadline = time.monotonic() + RUNNING_SECONDS_MAX
-    while not topic_is_there(settings, connector):
-        if time.monotonic() > deadline:
-            raise ServiceError(
-                f"the connector {connector.name} runs, but wrote nothing to "
-                f"{connector.change_topic} in {RUNNING_SECONDS_MAX:.0f} s: `lockstep logs connect` "
-                "says more"
-            )
-        time.sleep(POLL_SECONDS)
+    if not wait_until(
+        lambda: topic_is_there(settings, connector), RUNNING_SECONDS_MAX, POLL_SECONDS
+    ):
+        raise ServiceError(
+            f"the connector {connector.name} runs, but wrote nothing to "
+            f"{connector.change_topic} in {RUNNING_SECONDS_MAX:.0f} s: `lockstep logs connect` "
+            "says more"
+        )
 
 
-def _comes_to_read_its_slot(settings: Settings, connector: Connector) -> bool:
+def _comes_to_read_its_slot(connector: Connector) -> bool:
     """Wait for the end of a snapshot; a large one is not waited for and no failure."""
-    deadline = time.monotonic() + SNAPSHOT_SECONDS_MAX
-    while not preflight.slot_is_read(connector):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_SECONDS)
-    return True
+    return wait_until(lambda: preflight.slot_is_read(connector), SNAPSHOT_SECONDS_MAX, POLL_SECONDS)
 
 
 def _clear_mark_soon(settings: Settings, connector: Connector) -> None:
@@ -245,9 +240,7 @@ def _clear_mark_soon(settings: Settings, connector: Connector) -> None:
 
     Without it a slot lost right after `lockstep up`, before any driver runs, would go unseen.
     """
-    deadline = time.monotonic() + DELIVERED_SECONDS_MAX
-    while not clear_mark(settings, connector) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+    wait_until(lambda: clear_mark(settings, connector), DELIVERED_SECONDS_MAX, POLL_SECONDS)
 
 
 def _snapshot_is_delivered(settings: Settings, connector: Connector) -> bool:
@@ -270,12 +263,13 @@ def _send(
     settings: Settings, connector: Connector, method: str, what: str, body: dict | None = None
 ) -> None:
     """Change the connector; a worker that is just rebalancing is asked again."""
-    deadline = time.monotonic() + RUNNING_SECONDS_MAX
-    while (answer := _request(settings, connector, method, what, body)).status_code == CONFLICT:
-        if time.monotonic() > deadline:
-            break
-        time.sleep(POLL_SECONDS)
-    _checked(answer, connector)
+
+    def ask() -> httpx.Response | None:
+        answer = _request(settings, connector, method, what, body)
+        return None if answer.status_code == CONFLICT else answer
+
+    answer = wait_until(ask, RUNNING_SECONDS_MAX, POLL_SECONDS)
+    _checked(answer or _request(settings, connector, method, what, body), connector)
 
 
 def _request(

@@ -4,7 +4,6 @@ Every check gives its own sentence with what to do; only `drop_slot` changes any
 """
 
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from lockstep.sources.preparation import (
 )
 from lockstep.stack import postgres_files
 from lockstep.stack.connectors import Connector
+from lockstep.waiting import wait_until
 
 QUERY = """
 SELECT
@@ -112,19 +112,20 @@ def drop_slot(connector: Connector) -> None:
 
     Raises ServiceError when a process goes on reading it.
     """
-    deadline = time.monotonic() + RELEASE_SECONDS_MAX
-    while True:
-        try:
-            with _connected(connector) as connection:
-                connection.execute(DROP_SLOT, {"slot": connector.slot})
-            return
-        except psycopg.errors.ObjectInUse as error:
-            if time.monotonic() > deadline:
-                raise ServiceError(
-                    f"a process reads the slot {connector.slot}: stop that reader "
-                    "(view pg_stat_replication)"
-                ) from error
-            time.sleep(POLL_SECONDS)
+    if not wait_until(lambda: _is_dropped(connector), RELEASE_SECONDS_MAX, POLL_SECONDS):
+        raise ServiceError(
+            f"a process reads the slot {connector.slot}: stop that reader "
+            "(view pg_stat_replication)"
+        )
+
+
+def _is_dropped(connector: Connector) -> bool:
+    try:
+        with _connected(connector) as connection:
+            connection.execute(DROP_SLOT, {"slot": connector.slot})
+    except psycopg.errors.ObjectInUse:
+        return False
+    return True
 
 
 def _ask(connector: Connector) -> DatabaseFacts:
