@@ -55,7 +55,7 @@ def rows_of(settings: Settings) -> list[dict]:
     """The enriched columns of every row, by order: equal lists mean equal tables."""
     table = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
     query = (
-        "SELECT order_id, order_time, client_name, table_name, pizzas, order_date, order_hour "
+        "SELECT order_id, order_time, client_name, table_name, pizzas, window_date "
         "FROM enriched ORDER BY order_id"
     )
     return run_query(query, {"enriched": table}).read_all().to_pylist()

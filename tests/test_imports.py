@@ -100,8 +100,8 @@ ALLOWED = {
     },
     "lockstep_tools.bench": FOUNDATION
     | {
-        *("batch", "cdc", "jars", "observe", "parity", "pipeline", "sources", "spark", "stack"),
-        "supervise",
+        *("batch", "cdc", "jars", "observe", "parity", "pipeline", "sinks", "sources", "spark"),
+        *("stack", "supervise"),
         *("lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.shop"),
     },
     "lockstep_tools.commands": FOUNDATION

@@ -27,9 +27,12 @@ NAMED_IN = (accounts, airflow_names, log, pizzeria)
 
 
 def names_of_modules() -> set[str]:
-    """Every string constant of these modules, and the roles."""
+    """Every string constant of these modules but a column's name, and the roles."""
     constants = [
-        value for module in NAMED_IN for name, value in vars(module).items() if name.isupper()
+        value
+        for module in NAMED_IN
+        for name, value in vars(module).items()
+        if name.isupper() and value != pizzeria.ORDER_TIME
     ]
     return {value for value in (*constants, *map(str, Role)) if isinstance(value, str)}
 

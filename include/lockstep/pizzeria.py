@@ -44,8 +44,7 @@ ORDERS_ENRICHED_BATCH_COLUMNS = {
     "client_name": "string",
     "table_name": "string",
     "pizzas": "array<struct<pizza:string,price:decimal(10,2)>>",
-    "order_date": "date",
-    "order_hour": "int",
+    "window_date": "date",
     "run_id": "string",
     "cut_snapshot": "string",
     "cut_lsn": "bigint",
@@ -57,8 +56,12 @@ ORDERS_ENRICHED_BATCH_COLUMNS = {
 origin is the row of `orders` that the order was made of: what it refers to, the transaction (64
 bits) that wrote it, and when that committed (null when the database does not track that).
 """
-ORDERS_ENRICHED_BATCH_PARTITIONS = ("order_date", "order_hour")
-"""The UTC day of order_time, and its hour in it: an hourly window is one partition."""
+HOURLY_PARTITIONS_OF_BEFORE = ("order_date", "order_hour")
+"""Of the hourly table as earlier versions wrote it; `lockstep upgrade` writes it as it is now."""
+ORDER_TIME = "order_time"
+"""The column that says which window a row is in."""
+ORDERS_ENRICHED_BATCH_PARTITIONS = ("window_date",)
+"""The UTC day of order_time."""
 
 
 def change_log_table(mode: StreamMode) -> str:
@@ -140,16 +143,21 @@ is in them); reason and value are the first record's, transactions is JSON.
 STREAM_METRICS = f"{PIPELINE}/stream_metrics"
 ORDERS_ENRICHED = f"{PIPELINE}/orders_enriched"
 ORDERS_ENRICHED_COLUMNS = {
-    **dict(list(ORDERS_ENRICHED_BATCH_COLUMNS.items())[:7]),  # through its partitions
+    **dict(list(ORDERS_ENRICHED_BATCH_COLUMNS.items())[:5]),  # through the pizzas
+    "order_date": "date",
+    "order_hour": "int",
     "fed_by": "string",
     "position": "bigint",
 }
 """The published table, the one that consumers read: one row for each order that there is now.
 
 fed_by is the row's own feed, one of FEEDS. position is an LSN: of the commit that the row is the
-state of, or, in rows of the hourly table, of the cut they were read at. Partitioned as the hourly
-table. Only lockstep.publish writes it.
+state of, or, in rows of the hourly table, of the cut they were read at. Only lockstep.publish
+writes it.
 """
+ORDERS_ENRICHED_PARTITIONS = ("order_date", "order_hour")
+"""The UTC day of order_time, and its hour in it: a merge of new orders opens the files of their
+hours alone."""
 CUTOVERS = f"{PIPELINE}/cutovers"
 PARITY_LEDGER = f"{PIPELINE}/parity_ledger"
 PARITY_DIFFERENCES = f"{PIPELINE}/parity_differences"

@@ -5,10 +5,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 
 import psycopg
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from lockstep.accounts import Role
 from lockstep.batch.preflight import check_ready
 from lockstep.batch.run import run_window
@@ -20,7 +23,7 @@ from lockstep.errors import (
 )
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
+from lockstep.pizzeria import HOURLY_PARTITIONS_OF_BEFORE, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from pydantic import SecretStr
@@ -133,6 +136,17 @@ def test_a_lakehouse_that_is_no_folder_is_refused(pizzeria: Settings, tmp_path: 
 def test_too_little_room_is_refused_with_numbers(pizzeria: Settings) -> None:
     with pytest.raises(LakehouseError, match=r"MiB are free at .*LOCKSTEP_MIN_FREE_BYTES"):
         check_ready(changed(pizzeria, min_free_bytes=2**60), ReadMode.VIEW)
+
+
+def test_a_table_as_earlier_versions_laid_it_out_is_refused_with_the_remedy(
+    pizzeria: Settings, tmp_path: Path
+) -> None:
+    settings = changed(pizzeria, lakehouse=str(tmp_path))
+    rows = pa.table({"order_id": [1], "order_date": [date(2024, 2, 28)], "order_hour": [12]})
+    partitions = list(HOURLY_PARTITIONS_OF_BEFORE)
+    write_deltalake(settings.table_uri(ORDERS_ENRICHED_BATCH), rows, partition_by=partitions)
+    with pytest.raises(LakehouseError, match="`lockstep upgrade`"):
+        check_ready(settings, ReadMode.VIEW)
 
 
 @contextmanager

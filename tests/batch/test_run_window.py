@@ -13,7 +13,7 @@ from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
-from lockstep.sinks.delta_window import replace_window
+from lockstep.sinks.hourly_table import replace_window
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
 from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
@@ -78,8 +78,7 @@ def test_a_table_of_before_a_column_gets_it(spark: SparkSession, pizzeria: Setti
     run_window(spark, pizzeria, DAYS, ReadMode.VIEW)
     uri = pizzeria.table_uri(ORDERS_ENRICHED_BATCH)
     older = spark.read.format("delta").load(uri).drop("origin")
-    partitions = ["order_date", "order_hour"]
-    writer = older.write.format("delta").mode("overwrite").partitionBy(*partitions)
+    writer = older.write.format("delta").mode("overwrite").partitionBy("window_date")
     writer.option("overwriteSchema", "true").save(uri)
     run_window(spark, pizzeria, HOUR, ReadMode.VIEW)
     assert found(pizzeria) == EXPECTED

@@ -65,7 +65,7 @@ def test_hours_backfilled_equal_one_run_over_all_of_them(
 ) -> None:
     at_once = backfilled.model_copy(update={"lakehouse": str(tmp_path / "lakehouse")})
     run_window(spark, at_once, EVENING, ReadMode.TABLES)
-    of_airflow = [row for row in rows_of(backfilled) if row["order_date"] == EVENING.start.date()]
+    of_airflow = [row for row in rows_of(backfilled) if row["window_date"] == EVENING.start.date()]
     assert of_airflow == rows_of(at_once)
     starts = [f"{hour.start:%Y-%m-%dT%H:%M:%SZ}" for hour in HOURS]
     by_hour = [TOTALS["by_hour"].get(start, {"orders": 0}) for start in starts]

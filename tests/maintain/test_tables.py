@@ -105,7 +105,7 @@ def test_a_dead_file_goes_that_the_tables_own_log_has_forgotten(settings: Settin
 def test_files_that_a_killed_run_left_go_when_they_are_old(settings: Settings) -> None:
     write(settings, ORDERS_ENRICHED_BATCH, 0)
     folder = folder_of(settings, ORDERS_ENRICHED_BATCH)
-    old = folder / "order_date=2026-01-01" / "order_hour=3" / "part-1.parquet"
+    old = folder / "window_date=2026-01-01" / "part-1.parquet"
     young = old.with_name("part-2.parquet")
     for path in (old, young):
         path.parent.mkdir(parents=True, exist_ok=True)

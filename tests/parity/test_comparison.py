@@ -52,8 +52,7 @@ BATCH = pa.schema(
     [
         *(LOG.field(name) for name in comparison.COMPARED_COLUMNS),
         ("origin", ORIGIN),
-        ("order_date", pa.date32()),
-        ("order_hour", pa.int32()),
+        ("window_date", pa.date32()),
     ]
 )
 
@@ -98,10 +97,7 @@ class Tables:
         )
 
     def _write(self, mode: StreamMode) -> None:
-        batch = [
-            row | {"order_date": row["order_time"].date(), "order_hour": row["order_time"].hour}
-            for row in self.batch
-        ]
+        batch = [row | {"window_date": row["order_time"].date()} for row in self.batch]
         self._table(ORDERS_ENRICHED_BATCH, batch, BATCH)
         self._table(change_log_table(mode), self.log, arrow_schema(change_log_columns(mode)))
         self._table(SOURCE_HISTORY, self.history.source_history(), arrow_schema(HISTORY_COLUMNS))

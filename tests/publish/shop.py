@@ -15,20 +15,20 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.window import HOUR, Window
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
     CHANGE_LOG_PARTITION,
     ORDERS_ENRICHED,
     ORDERS_ENRICHED_BATCH,
     ORDERS_ENRICHED_BATCH_COLUMNS,
-    ORDERS_ENRICHED_BATCH_PARTITIONS,
     change_log_table,
 )
 from lockstep.publish.from_hourly import whole_hours
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, arrow_schema
-from lockstep.sinks.delta_window import inside
 from lockstep.sinks.table_switch import switch_content
+from lockstep.sinks.window_conditions import inside_for_write
 
 DAY = datetime(2026, 3, 1, 22, tzinfo=UTC)
 """Hour 0: the hours of a history lie on two days."""
@@ -120,7 +120,9 @@ class Shop:
         hours = whole_hours(window)
         touched = [kept for kept in self.hourly.values() if _in(kept[0], hours)]
         cut = Cut(f"run at {self.lsn}", "700:720:", self.lsn, window.end)
-        self._write_hourly(touched, inside(hours), RunCommit(window, ReadMode.VIEW, 0, cut))
+        self._write_hourly(
+            touched, inside_for_write(hours, "order_time"), RunCommit(window, ReadMode.VIEW, 0, cut)
+        )
 
     def correct_by_hand(self, order_id: int) -> None:
         """Somebody changes a row of the hourly table, which is no run."""
@@ -133,14 +135,13 @@ class Shop:
     def _write_hourly(self, kept: Iterable[tuple[dict, int]], where: str, run: RunCommit) -> None:
         rows = [
             row
-            | {"order_date": row["order_time"].date(), "order_hour": row["order_time"].hour}
+            | {HOURLY_PARTITION: row["order_time"].date()}
             | {"run_id": f"run at {lsn}", "cut_snapshot": "700:720:", "cut_lsn": lsn}
             for row, lsn in kept
         ]
         uri = self.settings.table_uri(ORDERS_ENRICHED_BATCH)
         if not DeltaTable.is_deltatable(uri):
-            partitions = list(ORDERS_ENRICHED_BATCH_PARTITIONS)
-            DeltaTable.create(uri, HOURLY_SCHEMA, partition_by=partitions)
+            DeltaTable.create(uri, HOURLY_SCHEMA, partition_by=[HOURLY_PARTITION])
         write_deltalake(
             uri,
             pa.Table.from_pylist(rows, HOURLY_SCHEMA),

@@ -12,6 +12,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 from lockstep import pizzeria
 from lockstep.model.window import Window
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.settings import Settings
 
 PIZZA = pa.struct([("pizza", pa.string()), ("price", pa.decimal128(10, 2))])
@@ -22,8 +23,7 @@ SCHEMA = pa.schema(
         "client_name": pa.string(),
         "table_name": pa.string(),
         "pizzas": pa.list_(PIZZA),
-        "order_date": pa.date32(),
-        "order_hour": pa.int32(),
+        "window_date": pa.date32(),
         "run_id": pa.string(),
         "cut_snapshot": pa.string(),
         "cut_lsn": pa.int64(),
@@ -63,8 +63,7 @@ class HourlyTable:
                 "client_name": f"Client {place}",
                 "table_name": f"Table {place}",
                 "pizzas": [hawaiian] * (1 + place % 2),
-                "order_date": window.start.date(),
-                "order_hour": (window.start + timedelta(minutes=place)).hour,
+                "window_date": window.start.date(),
                 "run_id": self.run_id(window),
                 "cut_snapshot": "800:800:",
                 "cut_lsn": 4242,
@@ -107,7 +106,7 @@ class HourlyTable:
             self.uri,
             pa.Table.from_pylist(rows, schema),
             mode="append",
-            partition_by=list(pizzeria.ORDERS_ENRICHED_BATCH_PARTITIONS),
+            partition_by=[HOURLY_PARTITION],
             commit_properties=CommitProperties(custom_metadata=metadata),
         )
 

@@ -5,15 +5,24 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
-from lockstep.errors import StreamBusyError
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from lockstep.errors import LakehouseError, StreamBusyError, WriterBusyError
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pizzeria import HISTORY_OF_BEFORE, SOURCE_HISTORY
+from lockstep.pizzeria import (
+    HISTORY_OF_BEFORE,
+    HOURLY_PARTITIONS_OF_BEFORE,
+    ORDERS_ENRICHED_BATCH,
+    SOURCE_HISTORY,
+)
+from lockstep.publish.step import step
 from lockstep.settings import Settings
+from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.hourly_runs import SAME_ROWS, windows_since, written_by
 from lockstep.streams import identity, upgrade
 from lockstep.streams.identity import StreamIdentity
 from lockstep.supervise import lease
 
+from tests.publish.shop import Shop, hour, published
 from tests.streams.topics import settings_of
 
 
@@ -89,3 +98,105 @@ def test_one_that_is_broken_off_is_done_again(
             upgrade.upgrade(home)
     upgrade.upgrade(home)
     assert is_of_this_version(home)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """Its hourly table has five hours on two days, in partitions of before, and is published."""
+    shop = Shop(settings_of(tmp_path))
+    for number in range(5):
+        shop.order(number)
+        shop.run(hour(number))
+    shop.order(1)
+    shop.run(hour(1))
+    step(shop.settings)
+    lay_out_as_before(shop.settings)
+    return shop
+
+
+def lay_out_as_before(settings: Settings) -> None:
+    """In a commit of the same rows, so that the runs' commits stay in the history."""
+    table = hourly_table(settings)
+    rows = table.to_pyarrow_table()
+    times = rows["order_time"].to_pylist()
+    rows = rows.drop_columns("window_date")
+    rows = rows.append_column("order_date", pa.array([time.date() for time in times]))
+    rows = rows.append_column("order_hour", pa.array([time.hour for time in times], pa.int32()))
+    write_deltalake(
+        table,
+        rows,
+        mode="overwrite",
+        schema_mode="overwrite",
+        partition_by=list(HOURLY_PARTITIONS_OF_BEFORE),
+        commit_properties=CommitProperties(custom_metadata={SAME_ROWS: "as before"}),
+    )
+
+
+def hourly_table(settings: Settings) -> DeltaTable:
+    return DeltaTable(settings.table_uri(ORDERS_ENRICHED_BATCH))
+
+
+def rows_of(settings: Settings) -> list[dict]:
+    rows = hourly_table(settings).to_pyarrow_table().sort_by("order_id").to_pylist()
+    added = {*HOURLY_PARTITIONS_OF_BEFORE, "window_date"}
+    return [{name: value for name, value in row.items() if name not in added} for row in rows]
+
+
+def test_the_hourly_table_gets_a_partition_for_each_day_and_keeps_rows_and_history(
+    shop: Shop,
+) -> None:
+    settings = shop.settings
+    rows, version = rows_of(settings), hourly_table(settings).version()
+    of_consumers = published(settings)
+    (what,) = upgrade.upgrade(settings)
+    assert "2 days in place of 5 hours" in what
+    table = hourly_table(settings)
+    assert (table.version(), table.metadata().partition_columns) == (version + 1, ["window_date"])
+    assert len(table.file_uris()) == 2
+    assert rows_of(settings) == rows
+    assert [written_by(table, hour(number)).run.window for number in range(5)] == [
+        hour(number) for number in range(5)
+    ]
+    assert windows_since(table, version) == []
+    step(settings)
+    assert published(settings) == of_consumers
+    assert upgrade.upgrade(settings) == []
+
+
+def test_an_upgraded_hourly_table_is_written_and_published_as_before(shop: Shop) -> None:
+    upgrade.upgrade(shop.settings)
+    late = shop.order(3)
+    shop.run(hour(3))
+    step(shop.settings)
+    assert late in published(shop.settings)
+    assert len(rows_of(shop.settings)) == 7
+
+
+def test_an_hourly_table_of_before_is_refused_with_the_remedy(shop: Shop) -> None:
+    table = hourly_table(shop.settings)
+    for read in (lambda: written_by(table, hour(1)), lambda: windows_since(table, None)):
+        with pytest.raises(LakehouseError, match="lockstep upgrade"):
+            read()
+
+
+def test_the_hourly_table_stays_while_it_is_written(shop: Shop) -> None:
+    with sole_writer(shop.settings, ORDERS_ENRICHED_BATCH), pytest.raises(WriterBusyError):
+        upgrade.upgrade(shop.settings)
+    assert "order_hour" in hourly_table(shop.settings).metadata().partition_columns
+
+
+def test_an_hourly_table_whose_upgrade_failed_is_as_it_was(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, version = rows_of(shop.settings), hourly_table(shop.settings).version()
+
+    def full_disk(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(upgrade, "write_deltalake", full_disk)
+        with pytest.raises(LakehouseError, match="No space left"):
+            upgrade.upgrade(shop.settings)
+    assert (rows_of(shop.settings), hourly_table(shop.settings).version()) == (rows, version)
+    upgrade.upgrade(shop.settings)
+    assert rows_of(shop.settings) == rows

@@ -97,6 +97,12 @@ def file_lock() -> None:
     assert holder(Path(tempfile.mkdtemp()) / "lock") is None
 
 
+def waiting() -> None:
+    from lockstep.waiting import wait_until
+
+    assert wait_until(lambda: True, seconds_max=0, pause_seconds=0)
+
+
 def jars() -> None:
     from lockstep.jars.install import MANIFEST
     from lockstep.jars.lock import read_lock

@@ -11,7 +11,7 @@ from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import Rewritten
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
-from lockstep.sinks.delta_window import of_time
+from lockstep.sinks.window_conditions import of_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,12 +26,7 @@ from lockstep.pipeline.project import Pipeline
 from lockstep.pipeline.query.at import at_snapshot
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.settings import Settings
-from lockstep.sinks.hourly_table import (
-    WindowColumns,
-    replace_all,
-    replace_window,
-    require_columns,
-)
+from lockstep.sinks.hourly_table import replace_all, replace_window, require_columns
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.postgres import connect_to
 from lockstep.sources.source_database import reader_of
@@ -114,8 +109,7 @@ def _replace(rows: "DataFrame", settings: Settings, plan: Plan, commit: RunCommi
         if commit.window is None or plan.time is None:
             replace_all(rows, table_uri, metadata)
         else:
-            columns = WindowColumns(plan.time, HOURLY_PARTITION)
-            replace_window(rows, table_uri, columns, commit.window, metadata)
+            replace_window(rows, table_uri, plan.time, commit.window, metadata)
     except AnalysisException as error:
         raise ResultRefusedError(
             f"pipeline {plan.name}: Delta cannot hold the result, and nothing was written: "

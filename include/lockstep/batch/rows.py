@@ -8,6 +8,7 @@ from lockstep.enrich.plans import bind, run
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import at_snapshot
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pizzeria import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _origin(pizza_ids: str, snapshot: DatabaseSnapshot) -> "Column":
 
 
 def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
-    """The columns of the hourly table, in their order, with the partition date and the cut."""
+    """The columns of the hourly table, in their order, with the partition and the cut."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return enriched.select(
@@ -85,8 +86,7 @@ def with_cut(enriched: "DataFrame", cut: Cut) -> "DataFrame":
         "client_name",
         "table_name",
         "pizzas",
-        F.to_date("order_time").alias("order_date"),
-        F.hour("order_time").alias("order_hour"),
+        F.to_date("order_time").alias(HOURLY_PARTITION),
         F.lit(cut.run_id).alias("run_id"),
         F.lit(cut.snapshot).alias("cut_snapshot"),
         F.lit(cut.marker_lsn).cast("bigint").alias("cut_lsn"),

@@ -18,9 +18,9 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
+from lockstep.pizzeria import MANIFEST, ORDER_TIME, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
-from lockstep.sinks.delta_window import replace_window
+from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.postgres import connect
 from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
@@ -63,7 +63,8 @@ def run_window(
         enriched, orders = _enriched(spark, settings, plan, exported, window, read_mode)
         commit = RunCommit(window, read_mode, orders, cut, plan.version)
         table_uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
-        replace_window(with_cut(enriched, cut), table_uri, window, commit.as_json())
+        rows = with_cut(enriched, cut)
+        replace_window(rows, table_uri, ORDER_TIME, window, commit.as_json())
     return BatchRun(commit, time.monotonic() - started)
 
 

@@ -21,6 +21,7 @@ from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import Readiness
 from lockstep.pizzeria import (
     LOOK_UP_COLUMNS,
+    ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
     PIPELINE,
     SOURCE_HISTORY,
@@ -28,7 +29,7 @@ from lockstep.pizzeria import (
 )
 from lockstep.project import MARKER, project_dir, read_project_file
 from lockstep.settings import Settings
-from lockstep.sinks.delta_window import inside, of_time
+from lockstep.sinks.window_conditions import inside, of_time
 from lockstep.sources.delta import open_table, run_query
 
 if TYPE_CHECKING:
@@ -122,9 +123,9 @@ def _bind_both_sides(
     from pyspark.sql import functions as F  # noqa: N812
 
     batch = _at(spark, settings, ORDERS_ENRICHED_BATCH, ready.batch_version)
-    batch = batch.where(inside(window)).select(*COMPARED_COLUMNS, "origin")
+    batch = batch.where(inside(window, ORDER_TIME)).select(*COMPARED_COLUMNS, "origin")
     log = _at(spark, settings, change_log_table(mode), ready.stream_version)
-    ids = batch.select("order_id").union(log.where(of_time(window)).select("order_id"))
+    ids = batch.select("order_id").union(log.where(of_time(window, ORDER_TIME)).select("order_id"))
     first, last = _bounds_of_ids(settings, window, mode, ready)
     near = F.col("order_id").between(first, last)
     if "look_up" not in log.columns:  # of another mode, or not started since look-ups keep it
@@ -143,8 +144,8 @@ def _bounds_of_ids(
     """
     bounds = []
     for name, version, condition in (
-        (ORDERS_ENRICHED_BATCH, ready.batch_version, inside(window)),
-        (change_log_table(mode), ready.stream_version, of_time(window)),
+        (ORDERS_ENRICHED_BATCH, ready.batch_version, inside(window, ORDER_TIME)),
+        (change_log_table(mode), ready.stream_version, of_time(window, ORDER_TIME)),
     ):
         table = open_table(settings.table_uri(name))
         table.load_as_version(version)

@@ -13,7 +13,7 @@ from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
-from lockstep.sinks.delta_window import of_time
+from lockstep.sinks.window_conditions import of_time
 
 COMMIT = ("op", "tx_id", "commit_lsn", "committed_at")
 """What is kept of a change, apart from its values."""

@@ -32,7 +32,7 @@ from lockstep.parity.versions import (
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
-from lockstep.sinks.delta_window import of_time
+from lockstep.sinks.window_conditions import of_time
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

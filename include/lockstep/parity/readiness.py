@@ -12,6 +12,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.pizzeria import (
+    ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
     SOURCE_HISTORY,
     VERSION_OF_BEFORE,
@@ -19,7 +20,7 @@ from lockstep.pizzeria import (
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
-from lockstep.sinks.delta_window import of_time
+from lockstep.sinks.window_conditions import of_time
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
@@ -148,7 +149,8 @@ def _last_look_up(stream: DeltaTable, window: Window, marker_lsn: int) -> int:
         return 0
     query = (
         "SELECT max(look_up['wal_lsn']) AS wal_lsn FROM changes WHERE is_raced "  # noqa: S608
-        f"AND commit_lsn <= {marker_lsn} AND (order_time IS NULL OR ({of_time(window)}))"
+        f"AND commit_lsn <= {marker_lsn} "
+        f"AND ({ORDER_TIME} IS NULL OR ({of_time(window, ORDER_TIME)}))"
     )
     (found,) = run_query(query, {"changes": stream}).read_all().to_pylist()
     return found["wal_lsn"] or 0

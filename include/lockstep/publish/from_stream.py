@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH_PARTITIONS, PIPELINE
+from lockstep.pizzeria import ORDERS_ENRICHED_PARTITIONS, PIPELINE
 from lockstep.project import MARKER, read_project_file
 from lockstep.publish import table as published_table
 from lockstep.publish.table import CHANGES_SCHEMA, Mark
@@ -20,7 +20,7 @@ DELETES_LOOKED_UP_MAX = 1_000
 _EVERYTHING = -1
 """Below the commit LSN of every change; rows of the initial snapshot have 0."""
 _SQL = MARKER / PIPELINE / "publish" / "last_changes.sql"
-_DATE, _HOUR = ORDERS_ENRICHED_BATCH_PARTITIONS
+_DATE, _HOUR = ORDERS_ENRICHED_PARTITIONS
 
 
 def publish_changes(

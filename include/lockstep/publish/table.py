@@ -23,8 +23,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lockstep.model.modes import BATCH, FEEDS
 from lockstep.pizzeria import (
     ORDERS_ENRICHED,
-    ORDERS_ENRICHED_BATCH_PARTITIONS,
     ORDERS_ENRICHED_COLUMNS,
+    ORDERS_ENRICHED_PARTITIONS,
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import NO_HOOKS, WRITER, arrow_schema, translate_delta_errors
@@ -80,7 +80,7 @@ def open_or_create(settings: Settings) -> DeltaTable:
         return DeltaTable.create(
             uri,
             SCHEMA,
-            partition_by=list(ORDERS_ENRICHED_BATCH_PARTITIONS),
+            partition_by=list(ORDERS_ENRICHED_PARTITIONS),
             configuration={
                 "delta.logRetentionDuration": kept,
                 "delta.deletedFileRetentionDuration": kept,

@@ -13,7 +13,7 @@ from lockstep.cdc.cuts import Cut, DatabaseSnapshot, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RepairCommit
 from lockstep.errors import RepairRefusedError
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, ORDERS_ENRICHED_BATCH_PARTITIONS
 from lockstep.repair.orders import ChangedOrder, How, values_of
 from lockstep.repair.plan import look
 from lockstep.settings import Settings
@@ -23,6 +23,7 @@ from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
 from lockstep.sources.window_orders import DatabaseOrder
 
+(_DAY,) = ORDERS_ENRICHED_BATCH_PARTITIONS
 _NAMED = 5
 """Orders that an error names."""
 
@@ -93,8 +94,7 @@ def hourly_row(order: DatabaseOrder, cut: Cut) -> dict[str, Any]:
     return {
         "order_id": order.order_id,
         **values_of(order),
-        "order_date": order.order_time.date(),  # the connection gives UTC
-        "order_hour": order.order_time.hour,
+        _DAY: order.order_time.date(),  # the connection gives UTC
         "run_id": cut.run_id,
         "cut_snapshot": cut.snapshot,
         "cut_lsn": cut.marker_lsn,

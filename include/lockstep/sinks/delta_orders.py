@@ -9,7 +9,8 @@ from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
-from lockstep.sinks.delta_window import inside
+from lockstep.pizzeria import ORDER_TIME
+from lockstep.sinks.window_conditions import inside_for_write
 
 # The table is Spark's: it alone writes checkpoints of its log and shortens it.
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -35,12 +36,13 @@ def replace_orders(
     """
     columns = pa.schema(table.schema().to_arrow())
     content = pa.Table.from_pylist(list(rows), columns)
+    ids = ", ".join(map(str, order_ids))
     try:
         write_deltalake(
             table,
             content,
             mode="overwrite",
-            predicate=f"{inside(window)} AND order_id IN ({', '.join(map(str, order_ids))})",
+            predicate=f"{inside_for_write(window, ORDER_TIME)} AND order_id IN ({ids})",
             commit_properties=CommitProperties(custom_metadata={"userMetadata": commit_metadata}),
             post_commithook_properties=_NO_HOOKS,
         )

@@ -4,34 +4,22 @@ Which columns a pipeline's table has, and what is in them, is the caller's.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
-from lockstep.sinks.delta_window import of_time
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.sinks.window_conditions import inside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
-class WindowColumns:
-    """time: the column that says which window a row is in; date: its UTC day, the partition."""
-
-    time: str
-    date: str
-
-    def holds(self, window: Window) -> str:
-        """The condition for a row of the window, first by its partition, for Spark."""
-        last = window.end - timedelta(microseconds=1)
-        return (
-            f"{quoted(self.date)} >= DATE '{window.start:%Y-%m-%d}' "
-            f"AND {quoted(self.date)} <= DATE '{last:%Y-%m-%d}' "
-            f"AND {of_time(window, quoted(self.time))}"
-        )
+_DAY = timedelta(days=1)
+BULK_FILE_ROWS_MAX = 100_000
+"""Rows of a file of a window of days: what replacing an hour of it reads and writes again."""
 
 
 def require_columns(
@@ -63,20 +51,32 @@ def require_columns(
 
 
 def replace_window(
-    rows: "DataFrame", table_uri: str, columns: WindowColumns, window: Window, metadata: str
+    rows: "DataFrame", table_uri: str, time: str, window: Window, metadata: str
 ) -> None:
     """Make `rows` the table's only rows of the window, in one commit; other rows stay.
 
-    rows: all inside the window, or Delta refuses them. metadata: of the commit, as it is. The table
-    is created when it is not there. Files of other days are neither opened nor written. A process
-    killed at any moment leaves the table as it was; the same window again replaces it.
+    rows: all inside the window, or Delta refuses them; with HOURLY_PARTITION, the UTC day of
+        `time`. The table is created when it is not there, and gets columns that it does not have
+        yet; they are null in the rows that stay.
+    metadata: of the commit, as it is.
+
+    A process killed at any moment leaves the table as it was; the same window again replaces it.
+    Files of other days are neither opened nor written, and a file that holds no row outside of the
+    window is removed. A window of hours is a file for each task. One of days is sorted, and has a
+    file for each day: docs/decisions/batch.md.
     """
+    is_of_days = window.end - window.start > _DAY
+    if is_of_days:
+        sorted_by = (HOURLY_PARTITION, quoted(time))
+        rows = rows.repartition(HOURLY_PARTITION).sortWithinPartitions(*sorted_by)
     (
         rows.write.format("delta")
         .mode("overwrite")
-        .partitionBy(columns.date)
-        .option("replaceWhere", columns.holds(window))
+        .partitionBy(HOURLY_PARTITION)
+        .option("replaceWhere", inside(window, quoted(time)))
         .option("userMetadata", metadata)
+        .option("mergeSchema", "true")
+        .option("maxRecordsPerFile", BULK_FILE_ROWS_MAX if is_of_days else 0)
         .save(table_uri)
     )
 

@@ -2,21 +2,23 @@
 
 Each hourly run is one commit whose userMetadata says which window it replaced and how many orders
 the database counted there at its cut; a repair is one that says which of those orders it merged,
-at a cut of its own. Other commits (maintenance, a user's own) are passed over. Never reads rows.
+at a cut of its own. Other commits (maintenance, a user's own) are passed over. Reads no rows, but
+the times of all where no commit says which hours there are.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TypeVar
 
 from deltalake import DeltaTable
 
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.errors import WindowError, WindowNotWrittenError
+from lockstep.errors import LakehouseError, WindowError, WindowNotWrittenError
 from lockstep.model.window import HOUR, Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH_PARTITIONS
+from lockstep.pizzeria import HOURLY_PARTITIONS_OF_BEFORE, ORDER_TIME
+from lockstep.sources.delta import run_query
 
 _Metadata = TypeVar("_Metadata", RunCommit, RepairCommit)
 _RECENT_COMMITS = 100
@@ -24,6 +26,8 @@ _RECENT_COMMITS = 100
 
 _KEEPS_ROWS = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "ADD COLUMN"}
 """Operations of maintenance. What any other commit of no run has changed is not known."""
+SAME_ROWS = "lockstep.same_rows"
+"""In a commit of ours that writes the same rows in another layout."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,10 @@ def written_by(table: DeltaTable, window: Window) -> WrittenWindow:
     """The run that last replaced exactly this window, with the repairs since.
 
     Raises WindowNotWrittenError when there is none, or when a later run wrote over a part of the
-    window: then its rows are that run's, and it is that run's window to check.
+    window: then its rows are that run's, and it is that run's window to check. Raises
+    LakehouseError for a table that is to be upgraded first.
     """
+    require_layout(table)
     for limit in (_RECENT_COMMITS, None):
         repairs: list[RepairCommit] = []
         for commit in table.history(limit):
@@ -76,6 +82,21 @@ def written_by(table: DeltaTable, window: Window) -> WrittenWindow:
     )
 
 
+def require_layout(table: DeltaTable) -> None:
+    """Raise LakehouseError for an hourly table as earlier versions laid it out."""
+    if is_of_before(table):
+        raise LakehouseError(
+            f"the table {table.table_uri} has the partitions of an earlier version "
+            f"({', '.join(HOURLY_PARTITIONS_OF_BEFORE)}): stop what runs, then `lockstep upgrade` "
+            "writes its rows as this version reads them"
+        )
+
+
+def is_of_before(table: DeltaTable) -> bool:
+    """Whether the hourly table is laid out as earlier versions did."""
+    return tuple(table.metadata().partition_columns) == HOURLY_PARTITIONS_OF_BEFORE
+
+
 def newest_run(table: DeltaTable) -> RunCommit | None:
     """The run that wrote last; None when the history has none."""
     for limit in (_RECENT_COMMITS, None):
@@ -90,15 +111,14 @@ def windows_since(table: DeltaTable, version: int | None) -> list[Window]:
 
     All windows that the table has when the commits do not say it: None is given, their history is
     no longer kept, one that changed rows was neither run nor repair, or the version is not of this
-    table.
+    table. Raises LakehouseError for a table that is to be upgraded first.
     """
+    require_layout(table)
     commits_after = -1 if version is None else table.version() - version
     if commits_after == 0:
         return []
     commits = table.history(commits_after) if commits_after > 0 else []
-    windows = [
-        _window_of(commit) for commit in commits if commit.get("operation") not in _KEEPS_ROWS
-    ]
+    windows = [_window_of(commit) for commit in commits if not _keeps_rows(commit)]
     if commits_after < 0 or len(commits) < commits_after or None in windows:
         return _all_windows(table)
     return joined(windows)
@@ -122,14 +142,15 @@ def _all_windows(table: DeltaTable) -> list[Window]:
     """
     found = (_metadata_of(commit, RunCommit) for commit in table.history())
     runs = joined(run.window for run in found if run is not None)
-    date, hour = ORDERS_ENRICHED_BATCH_PARTITIONS
-    starts = [
-        datetime.fromisoformat(one[date]).replace(hour=int(one[hour]), tzinfo=UTC)
-        for one in table.partitions()
-    ]
-    hours = [Window(start, start + HOUR) for start in starts]
+    query = f"SELECT DISTINCT date_trunc('hour', {ORDER_TIME}) AS start FROM hourly"  # noqa: S608
+    starts = run_query(query, {"hourly": table}).read_all()["start"].to_pylist()
+    hours = [Window(start.astimezone(UTC), start.astimezone(UTC) + HOUR) for start in starts]
     others = [one for one in hours if not any(_overlap(one, run) for run in runs)]
     return joined([*runs, *others])
+
+
+def _keeps_rows(commit: dict) -> bool:
+    return SAME_ROWS in commit or commit.get("operation") in _KEEPS_ROWS
 
 
 def _window_of(commit: dict) -> Window | None:

@@ -8,12 +8,22 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
-from lockstep.pizzeria import HISTORY_OF_BEFORE, SOURCE_HISTORY
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.pizzeria import (
+    HISTORY_OF_BEFORE,
+    HOURLY_PARTITIONS_OF_BEFORE,
+    ORDER_TIME,
+    ORDERS_ENRICHED_BATCH,
+    SOURCE_HISTORY,
+)
 from lockstep.settings import Settings
-from lockstep.sinks.local_lakehouse import local_folder
+from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
+from lockstep.sinks.local_lakehouse import local_folder, sole_writer
+from lockstep.sources.delta import open_table, run_query
+from lockstep.sources.hourly_runs import SAME_ROWS, is_of_before
 from lockstep.streams import identity
 from lockstep.supervise import lease
 
@@ -21,12 +31,14 @@ from lockstep.supervise import lease
 def upgrade(settings: Settings) -> list[str]:
     """What was done, a sentence each; nothing in a home of this version.
 
-    Raises StreamBusyError while a stream, the history's writer or the publisher runs.
+    Raises StreamBusyError while a stream, the history's writer or the publisher runs,
+    WriterBusyError while an hourly run or a repair does, LakehouseError when a table cannot be
+    written.
     """
     with ExitStack() as held:
         for worker in (*StreamMode, HISTORY, PUBLISHER):
             held.enter_context(lease.acquire(settings, worker))
-        return list(_replace_history(settings))
+        return [*_replace_history(settings), *_lay_out_hourly(settings)]
 
 
 def _replace_history(settings: Settings) -> Iterator[str]:
@@ -45,6 +57,33 @@ def _replace_history(settings: Settings) -> Iterator[str]:
         yield f"{uri} is removed; {made}"
     if leaving.exists():
         shutil.rmtree(leaving)
+
+
+def _lay_out_hourly(settings: Settings) -> Iterator[str]:
+    """The hourly table's partitions become days; its rows, and what its commits say, stay."""
+    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
+    if not DeltaTable.is_deltatable(uri) or not is_of_before(open_table(uri)):
+        return
+    with sole_writer(settings, ORDERS_ENRICHED_BATCH), translate_delta_errors(uri):
+        table = open_table(uri)
+        folders = len(table.partitions())
+        day = f"CAST({ORDER_TIME} AS DATE) AS {HOURLY_PARTITION}"
+        date, hour = HOURLY_PARTITIONS_OF_BEFORE
+        names = [field.name for field in table.schema().fields if field.name != hour]
+        columns = ", ".join(day if name == date else name for name in names)
+        rows = f"SELECT {columns} FROM hourly ORDER BY {ORDER_TIME}"  # noqa: S608 - names only
+        write_deltalake(
+            table,
+            run_query(rows, {"hourly": table}),
+            mode="overwrite",
+            schema_mode="overwrite",
+            partition_by=[HOURLY_PARTITION],
+            writer_properties=WRITER,
+            commit_properties=CommitProperties(custom_metadata={SAME_ROWS: HOURLY_PARTITION}),
+            post_commithook_properties=NO_HOOKS,
+        )
+        days = len(table.partitions())
+    yield f"{uri} has a partition for each of {days:,} days in place of {folders:,} hours"
 
 
 def _forget_writer(settings: Settings, uri: str) -> None:

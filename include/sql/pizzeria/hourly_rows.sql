@@ -9,6 +9,6 @@ SELECT
     origin['tx_id'] AS tx_id
 FROM orders_enriched_batch
 WHERE
-    order_date BETWEEN DATE '${first_date}' AND DATE '${last_date}'
+    window_date BETWEEN DATE '${first_date}' AND DATE '${last_date}'
     AND order_time >= TIMESTAMP '${window_start}'
     AND order_time < TIMESTAMP '${window_end}'

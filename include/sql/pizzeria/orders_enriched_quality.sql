@@ -5,7 +5,7 @@ WITH candidates AS (
     SELECT *
     FROM orders_enriched_batch
     WHERE
-        order_date BETWEEN DATE '${first_date}' AND DATE '${last_date}'
+        window_date BETWEEN DATE '${first_date}' AND DATE '${last_date}'
         AND (
             (
                 order_time >= TIMESTAMP '${window_start}'
@@ -41,10 +41,7 @@ SELECT
     candidates.order_time,
     pizzas_of_order.lowest_price,
     pizzas_of_order.highest_price,
-    (
-        candidates.order_date = cast(candidates.order_time AS DATE)
-        AND candidates.order_hour = date_part('hour', candidates.order_time)
-    ) AS is_in_its_partition,
+    candidates.window_date = cast(candidates.order_time AS DATE) AS is_in_its_partition,
     coalesce(pizzas_of_order.pizza_count, 0) AS pizza_count,
     coalesce(pizzas_of_order.unknown_pizzas, 0) AS unknown_pizzas,
     coalesce(pizzas_of_order.missing_prices, 0) AS missing_prices,

@@ -16,14 +16,13 @@ from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.parity.readiness import Readiness
-from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION
+from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION, HOURLY_PARTITION
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
     CHANGE_LOG_PARTITION,
     CLIENTS,
     ORDERS_ENRICHED_BATCH,
     ORDERS_ENRICHED_BATCH_COLUMNS,
-    ORDERS_ENRICHED_BATCH_PARTITIONS,
     PIZZAS,
     SOURCE_HISTORY,
     TABLE_ASSIGNMENT,
@@ -99,8 +98,7 @@ def _batch(orders: "DataFrame", changed_at: int) -> "DataFrame":
         "client_name",
         "table_name",
         f"{_pizzas('99')} AS pizzas",
-        "to_date(committed_at) AS order_date",
-        "hour(committed_at) AS order_hour",
+        f"to_date(committed_at) AS {HOURLY_PARTITION}",
         "'the run' AS run_id",
         "'' AS cut_snapshot",
         "0L AS cut_lsn",
@@ -204,7 +202,7 @@ def _changed_and_agreeing(orders: "DataFrame", in_hour: int, changed_at: int) ->
 
 
 _PARTITIONS = {
-    ORDERS_ENRICHED_BATCH: ORDERS_ENRICHED_BATCH_PARTITIONS,
+    ORDERS_ENRICHED_BATCH: (HOURLY_PARTITION,),
     change_log_table(MODE): (CHANGE_LOG_PARTITION,),
     SOURCE_HISTORY: (HISTORY_PARTITION,),
 }

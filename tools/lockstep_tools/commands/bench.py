@@ -83,6 +83,28 @@ def _table(measured: "Measured", rounds: int) -> Table:
     return table
 
 
+@group.command("layout")
+def bench_layout(
+    days: Annotated[int, typer.Option(min=1, help="Days, of 12 hours with rows each.")] = 365,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of an hour.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 3,
+) -> None:
+    """An hourly table in partitions of days beside one in partitions of hours."""
+    from lockstep_tools.bench.layout import BY_DAY, BY_HOUR, measure
+
+    console = Console(highlight=False)
+    measured = measure(Settings.load(), days, rows, rounds, console.print)
+    table = Table(title=f"seconds, medians of {rounds} rounds", title_justify="left")
+    for name in ("what", f"by {BY_DAY}", f"by {BY_HOUR}", f"times {BY_HOUR}"):
+        table.add_column(name, justify="left" if name == "what" else "right")
+    for what in dict.fromkeys(what for what, _ in measured.seconds):
+        seconds, peer = measured.median(what, BY_DAY), measured.median(what, BY_HOUR)
+        table.add_row(what, f"{seconds:.2f}", f"{peer:.2f}", f"{seconds / peer:.2f}")
+    console.print(table)
+    files = ", ".join(f"{count:,} by {layout}" for layout, count in measured.files.items())
+    console.print(f"{measured.rows:,} rows, {measured.hour_rows:,} in an hour; files: {files}")
+
+
 @group.command("cold-start")
 def bench_cold_start(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 5,
