@@ -128,6 +128,17 @@ def test_reports_of_before_there_were_subjects_are_the_hourly_tables(tmp_path, h
     assert index.count(f"<td>{HOURLY}</td>") == 2
 
 
+def test_a_report_of_before_still_shows_what_was_found(tmp_path, hourly_table):
+    """Its messages had another name."""
+    add_run(tmp_path, "hour 5", "20150101T000000", hourly_table.window(5))
+    (path,) = (tmp_path / "reports").iterdir()
+    record = json.loads(path.read_text())
+    del record["messages"]
+    path.write_text(json.dumps(record | {"told": ["an order is lost"]}))
+    add_run(tmp_path, "hour 6", "20150102T000000", hourly_table.window(6))
+    assert "an order is lost" in (tmp_path / "data_docs" / "index.html").read_text()
+
+
 def test_names_from_the_data_are_text_in_the_pages(tmp_path, hourly_table):
     report = a_report(tmp_path, hourly_table.window(11), found="<script>alert(1)</script>")
     page = tmp_path / "data_docs" / "page.html"

@@ -97,6 +97,7 @@ def _kept_records(folder: Path) -> list[dict[str, Any]]:
     for path in sorted(reports, reverse=True):
         record = json.loads(path.read_text(encoding="utf-8"))
         subject = record.setdefault("subject", HOURLY)
+        record.setdefault("messages", record.get("told", []))  # what it was called before
         kept[subject] += 1
         if kept[subject] > RUNS_KEPT:
             _forget(folder, path)
