@@ -31,13 +31,20 @@ def filled_database(settings: Settings, orders: int) -> Iterator[Settings]:
             "postgres_port": free_ports(1)[0],
         }
     )
-    own = control.up(own, [POSTGRES])
+    own = control.up(_with_its_passwords(own), [POSTGRES])
     try:
         if _count(own) != orders:
             bulk.fill(own, orders)
         yield own
     finally:
         control.down(own)
+
+
+def _with_its_passwords(own: Settings) -> Settings:
+    """Those that an earlier run made; the ones of `own` are of another home."""
+    made = Settings(_env_file=own.secrets_path)
+    names = [name for name in Settings.model_fields if name.endswith("_password")]
+    return own.model_copy(update={name: getattr(made, name) for name in names})
 
 
 def _count(settings: Settings) -> int:
