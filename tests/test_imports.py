@@ -100,8 +100,8 @@ ALLOWED = {
     },
     "lockstep_tools.bench": FOUNDATION
     | {
-        *("batch", "cdc", "jars", "observe", "parity", "pipeline", "sinks", "sources", "spark"),
-        *("stack", "supervise"),
+        *("batch", "cdc", "jars", "observe", "parity", "pipeline", "publish", "sinks", "sources"),
+        *("spark", "stack", "supervise"),
         *("lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.shop"),
     },
     "lockstep_tools.commands": FOUNDATION
@@ -191,6 +191,67 @@ def test_every_import_points_down() -> None:
         for violation in violations(room_of(file), file.read_text(encoding="utf-8"))
     ]
     assert not found, "\n".join(found)
+
+
+def place_of(module: str) -> Path | None:
+    """The file of one of our modules or packages; None if there is none."""
+    package, *inside = module.split(".")
+    path = {"lockstep": LIBRARY, **OUTSIDE}[package].joinpath(*inside)
+    found = path.with_name(f"{path.name}.py"), path / "__init__.py"
+    return next((file for file in found if file.exists()), None)
+
+
+def names_of(file: Path) -> set[str]:
+    """What a module defines or imports, wherever that stands."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.alias(name=name, asname=other):
+                names.add(other or name)
+    return names
+
+
+def dangling(source: str) -> list[str]:
+    """Our modules, and names in them, that a file imports and that are not there."""
+    found = []
+    for line, name in imports_of(ast.parse(source)):
+        if name.split(".")[0] not in {"lockstep", *OUTSIDE} or place_of(name):
+            continue
+        module, _, member = name.rpartition(".")
+        file = module and place_of(module)
+        if not file or member not in names_of(file):
+            found.append(f"{line}: there is no {name}")
+    return found
+
+
+def test_every_import_of_our_own_is_there() -> None:
+    """Those inside functions too, which are run by few tests or by none."""
+    found = [
+        f"{file.relative_to(PROJECT_DIR)}:{one}"
+        for file in python_files()
+        for one in dangling(file.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("from lockstep.ledger.formatting import coloured", 0),
+        ("from lockstep.ledger import formatting", 0),
+        ("def late():\n    import lockstep.ledger.formatting", 0),
+        ("def late():\n    from lockstep.ledger.words import coloured", 1),
+        ("from lockstep.ledger.formatting import colored", 1),
+        ("from pizzeria.shop import nothing", 1),
+        ("import lockstep.no_such_module", 1),
+    ],
+)
+def test_an_import_of_what_is_not_there_is_found(source: str, count: int) -> None:
+    assert len(dangling(source)) == count
 
 
 def test_every_room_is_declared_and_exists() -> None:

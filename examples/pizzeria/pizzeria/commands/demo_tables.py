@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lockstep.ledger.entries import Comparison
-from lockstep.ledger.words import coloured
+from lockstep.ledger.formatting import coloured
 from lockstep.parity.report import differences
 from lockstep.settings import Settings
 from rich.console import Console
