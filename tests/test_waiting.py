@@ -34,3 +34,9 @@ def test_an_error_is_raised_at_once() -> None:
     with pytest.raises(KeyError):
         wait_until(ask, 60, PAUSE_SECONDS)
     assert asked == [1]
+
+
+def test_an_answer_may_be_done_by_a_rule_of_its_own() -> None:
+    answers = iter([409, 409, 0, 1])
+    found = wait_until(lambda: next(answers), 60, PAUSE_SECONDS, lambda code: code != 409)
+    assert found == 0

@@ -8,13 +8,18 @@ from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay
 Found = TypeVar("Found")
 
 
-def wait_until(ask: Callable[[], Found], seconds_max: float, pause_seconds: float) -> Found:
-    """Ask until the answer is true, and return it; the last, untrue one when the time is over.
+def wait_until(
+    ask: Callable[[], Found],
+    seconds_max: float,
+    pause_seconds: float,
+    is_done: Callable[[Found], bool] = bool,
+) -> Found:
+    """Ask until `is_done` holds of the answer, and return it; the last one when the time is over.
 
     It asks at least once. What `ask` raises is raised at once.
     """
     asking = Retrying(
-        retry=retry_if_not_result(bool),
+        retry=retry_if_not_result(is_done),
         stop=stop_after_delay(seconds_max),
         wait=wait_fixed(pause_seconds),
     )

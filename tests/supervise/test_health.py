@@ -10,8 +10,8 @@ from lockstep.supervise.heartbeat import DriverState, Heartbeat, HeartbeatError
 
 NOW = datetime(2026, 11, 3, 12, tzinfo=UTC)
 PID = 4711
-WISHED = Desired(DesiredState.RUNNING, "by hand", NOW - timedelta(hours=2))
-UNWISHED = Desired(DesiredState.STOPPED, "enough", NOW)
+DESIRED = Desired(DesiredState.RUNNING, "by hand", NOW - timedelta(hours=2))
+UNDESIRED = Desired(DesiredState.STOPPED, "enough", NOW)
 
 
 def ago(seconds: float) -> datetime:
@@ -39,16 +39,16 @@ FAILED = replace(
     ("desired", "holder", "beat", "expected", "why"),
     [
         (None, None, None, Health.STOPPED, "was never started"),
-        (UNWISHED, None, BEAT, Health.STOPPED, "enough"),
-        (UNWISHED, PID, BEAT, Health.STOPPED, "is stopping (enough)"),
-        (UNWISHED, None, FAILED, Health.STOPPED, "enough"),
-        (WISHED, PID, BEAT, Health.OK, "is 0.2 s (0.5 MiB) behind"),
+        (UNDESIRED, None, BEAT, Health.STOPPED, "enough"),
+        (UNDESIRED, PID, BEAT, Health.STOPPED, "is stopping (enough)"),
+        (UNDESIRED, None, FAILED, Health.STOPPED, "enough"),
+        (DESIRED, PID, BEAT, Health.OK, "is 0.2 s (0.5 MiB) behind"),
         (None, PID, BEAT, Health.OK, "is 0.2 s (0.5 MiB) behind"),
-        (WISHED, None, BEAT, Health.DEAD, "ended without a word"),
-        (WISHED, None, FAILED, Health.FAILED, "PoisonedRecordError: offset 7"),
-        (WISHED, PID, FAILED, Health.FAILED, "PoisonedRecordError: offset 7"),
-        (WISHED, None, None, Health.DEAD, "no driver runs it, 7200 s after it was asked for"),
-        (WISHED, PID, None, Health.STALLED, "never beat"),
+        (DESIRED, None, BEAT, Health.DEAD, "ended without a word"),
+        (DESIRED, None, FAILED, Health.FAILED, "PoisonedRecordError: offset 7"),
+        (DESIRED, PID, FAILED, Health.FAILED, "PoisonedRecordError: offset 7"),
+        (DESIRED, None, None, Health.DEAD, "no driver runs it, 7200 s after it was asked for"),
+        (DESIRED, PID, None, Health.STALLED, "never beat"),
     ],
 )
 def test_wish_lease_and_last_word_decide(desired, holder, beat, expected, why) -> None:
@@ -87,7 +87,7 @@ def test_wish_lease_and_last_word_decide(desired, holder, beat, expected, why) -
     ],
 )
 def test_what_the_driver_says_decides(change, expected, why) -> None:
-    found = health(WISHED, PID, replace(BEAT, **change), NOW)
+    found = health(DESIRED, PID, replace(BEAT, **change), NOW)
     assert found.health is expected
     assert why in found.why
 
@@ -96,8 +96,8 @@ def test_what_the_driver_says_decides(change, expected, why) -> None:
 @pytest.mark.parametrize("holder", [None, PID + 1])
 def test_between_the_wish_and_the_first_beat_it_starts(holder, last_word) -> None:
     """The last word of the driver before is not this one's."""
-    just_desired = replace(WISHED, changed_at=ago(0.5))
-    assert health(just_desired, holder, last_word, NOW).health is Health.STARTING
+    just_changed = replace(DESIRED, changed_at=ago(0.5))
+    assert health(just_changed, holder, last_word, NOW).health is Health.STARTING
 
 
 def test_only_failures_are_wrong() -> None:

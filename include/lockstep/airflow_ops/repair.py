@@ -37,7 +37,7 @@ def plan(start: str, end: str) -> dict[str, Any]:
     from lockstep.repair.plan import plan_repair
     from lockstep.repair.report import as_markdown, headline
 
-    with _told():
+    with _airflow_errors():
         window = Window.parse(start, end)
         found = plan_repair(Settings.load(), window)
     if not found.changed:
@@ -59,7 +59,7 @@ def merge(planned: Mapping[str, Any], response: Mapping[str, Any]) -> str:
     from lockstep.repair.run import repair_window
 
     user = response.get("responded_by_user") or {}
-    with _told():
+    with _airflow_errors():
         done = repair_window(
             Settings.load(),
             Window.parse(planned["window_start"], planned["window_end"]),
@@ -72,7 +72,7 @@ def merge(planned: Mapping[str, Any], response: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _airflow_errors() -> Iterator[None]:
     """One line for a LockstepError; no retries where only a person can help."""
     try:
         yield

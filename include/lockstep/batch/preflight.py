@@ -1,16 +1,13 @@
 """What can be known to be wrong before Spark is started is said at once, not ten seconds later."""
 
-from deltalake import DeltaTable
-
 from lockstep import jars
 from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.model.modes import ReadMode
-from lockstep.pizzeria import DATABASE, ENRICHMENT_TABLES, ORDERS_ENRICHED_BATCH, VIEW
+from lockstep.pizzeria import DATABASE, ENRICHMENT_TABLES, VIEW
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import require_writable
-from lockstep.sources.delta import open_table
-from lockstep.sources.hourly_runs import require_layout
+from lockstep.sources.hourly_runs import open_hourly, require_layout
 from lockstep.sources.postgres import connect
 
 
@@ -18,9 +15,8 @@ def check_ready(settings: Settings, read_mode: ReadMode) -> None:
     """Raise the LockstepError that a run would meet: jars, lakehouse, database, tables."""
     jars.classpath(settings, "spark")
     require_writable(settings)
-    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
-    if DeltaTable.is_deltatable(uri):
-        require_layout(open_table(uri))
+    if (hourly := open_hourly(settings)) is not None:
+        require_layout(hourly)
     relations = ENRICHMENT_TABLES if read_mode is ReadMode.TABLES else (*ENRICHMENT_TABLES, VIEW)
     with connect(settings, Role.BATCH_READER) as connection:
         found = connection.execute(

@@ -24,10 +24,10 @@ def where_lost(
 
     orders: id, transaction and commit time, as the database had them.
     """
-    return {order_id: _told(settings, order_id, tx, at) for order_id, tx, at in orders}
+    return {order_id: _where(settings, order_id, tx, at) for order_id, tx, at in orders}
 
 
-def _told(settings: Settings, order_id: int, tx_id: int, at: datetime | None) -> dict:
+def _where(settings: Settings, order_id: int, tx_id: int, at: datetime | None) -> dict:
     if at is None:
         return {"topic": "not searched: the database does not say when the order was committed"}
     try:

@@ -70,16 +70,14 @@ def require_past(settings: Settings, mode: StreamMode, lsn: int, what: str) -> D
     """
     uri = settings.table_uri(change_log_table(mode))
 
-    def log_past() -> DeltaTable | None:
-        log = open_table(uri)
+    def is_past(log: DeltaTable) -> bool:
         frontier = reached_of(log).frontier
-        return log if frontier is not None and frontier >= lsn else None
+        return frontier is not None and frontier >= lsn
 
-    log = wait_until(log_past, FRONTIER_SECONDS_MAX, POLL_SECONDS)
-    if log is None:
-        frontier = reached_of(open_table(uri)).frontier
+    log = wait_until(lambda: open_table(uri), FRONTIER_SECONDS_MAX, POLL_SECONDS, is_past)
+    if not is_past(log):
         raise CutoverRefusedError(
-            mode, f"the stream has reached LSN {frontier}, not yet {what} at {lsn}"
+            mode, f"the stream has reached LSN {reached_of(log).frontier}, not yet {what} at {lsn}"
         )
     return log
 

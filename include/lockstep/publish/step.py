@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from deltalake import DeltaTable
 
 from lockstep.model.modes import BATCH, StreamMode
-from lockstep.pizzeria import ORDERS_ENRICHED, ORDERS_ENRICHED_BATCH, change_log_table
+from lockstep.pizzeria import ORDERS_ENRICHED, change_log_table
 from lockstep.publish.continuity import needs_capture_id, require_continued
 from lockstep.publish.from_hourly import publish_windows
 from lockstep.publish.from_stream import publish_changes
@@ -18,7 +18,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table
-from lockstep.sources.hourly_runs import windows_since
+from lockstep.sources.hourly_runs import open_hourly, windows_since
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,6 @@ def publish_new(settings: Settings, published: DeltaTable) -> Step:
         switched_in=fed.switched_in,
         version=published.version(),
     )
-
-
-def open_hourly(settings: Settings) -> DeltaTable | None:
-    """The hourly table; None before the first run."""
-    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
-    return open_table(uri) if DeltaTable.is_deltatable(uri) else None
 
 
 Reached = tuple[int | None, bool]

@@ -21,12 +21,12 @@ from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import conditions
 from lockstep.publish.from_hourly import publish_windows
 from lockstep.publish.from_stream import publish_all
-from lockstep.publish.step import open_hourly, publish_new
+from lockstep.publish.step import publish_new
 from lockstep.publish.table import CUTOVER_METADATA, Fed, Mark, exists, fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sources.hourly_runs import newest_run, windows_since
+from lockstep.sources.hourly_runs import newest_run, open_hourly, windows_since
 
 WRITER_SECONDS_MAX = 60.0
 """For the publisher's step under way."""

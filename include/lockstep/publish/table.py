@@ -175,15 +175,15 @@ def _properties(table: DeltaTable, mark: Mark) -> CommitProperties:
     marks = [Transaction(f"{_PUBLISHED}{mark.feed}", mark.reached)]
     if mark.capture_id is not None:
         marks.append(Transaction(f"{_CAPTURED}{mark.feed}", mark.capture_id))
-    told_too = {}
+    of_cutover = {}
     if mark.cutover is not None:
         marks.append(Transaction(f"{_FED_BY}{mark.feed}", table.version() + 1))
-        told_too[CUTOVER_METADATA] = json.dumps(mark.cutover)
+        of_cutover[CUTOVER_METADATA] = json.dumps(mark.cutover)
     return CommitProperties(
         app_transactions=marks,
         custom_metadata={
             "lockstep.feed": mark.feed,
             "lockstep.reached": str(mark.reached),
-            **told_too,
+            **of_cutover,
         },
     )

@@ -97,7 +97,7 @@ def _kept_records(folder: Path) -> list[dict[str, Any]]:
     for path in sorted(reports, reverse=True):
         record = json.loads(path.read_text(encoding="utf-8"))
         subject = record.setdefault("subject", HOURLY)
-        record.setdefault("messages", record.get("told", []))  # what it was called before
+        record.setdefault("messages", record.get("told", []))  # their name in earlier versions
         kept[subject] += 1
         if kept[subject] > RUNS_KEPT:
             _forget(folder, path)

@@ -5,7 +5,6 @@ pages. One process at a time uses it. Great Expectations is imported only when a
 (3 s), never with this module. Knows no table; what the pages look like is in data_docs.py.
 """
 
-import fcntl
 import logging
 import os
 import shutil
@@ -21,20 +20,19 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from lockstep.errors import QualityStoreError
+from lockstep.file_lock import FileLock
 from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window
 from lockstep.quality import data_docs
 from lockstep.quality.gx_results import check_results
 from lockstep.quality.report import CheckResult
 from lockstep.quality.suite import Check, Suite
-from lockstep.waiting import wait_until
 
 if TYPE_CHECKING:
     import great_expectations as gx
     from great_expectations.core import RunIdentifier
 
 LOCK_DEADLINE_SECONDS = 300
-POLL_SECONDS = 0.1
 """A backfill may check many windows at once; each holds the lock for a few seconds."""
 
 _GX_SEVERITY = {CheckStatus.FAIL: "critical", CheckStatus.WARN: "warning"}
@@ -47,32 +45,21 @@ def opened(folder: Path) -> Iterator["GxStore"]:
     Raises QualityStoreError when the folder cannot be written, when what is there cannot be read,
     or when other checks hold it for LOCK_DEADLINE_SECONDS.
     """
+    busy = QualityStoreError(
+        f"other quality checks have held {folder} for {LOCK_DEADLINE_SECONDS} s; "
+        "see which process has its .lock open, then check the window again"
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
+        lock = FileLock.acquire(
+            folder / ".lock", lambda _: busy, patience_seconds=LOCK_DEADLINE_SECONDS
+        )
     except OSError as error:
         raise QualityStoreError(
             f"the quality checks cannot write to {folder}: {error.strerror}"
         ) from error
     with lock:
-        _acquire(lock, folder)
         yield GxStore(_open_context(folder), folder)
-
-
-def _acquire(lock: Any, folder: Path) -> None:
-    if not wait_until(lambda: _is_acquired(lock), LOCK_DEADLINE_SECONDS, POLL_SECONDS):
-        raise QualityStoreError(
-            f"other quality checks have held {folder} for {LOCK_DEADLINE_SECONDS} s; "
-            "see which process has its .lock open, then check the window again"
-        )
-
-
-def _is_acquired(lock: Any) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _open_context(folder: Path) -> "gx.data_context.FileDataContext":

@@ -17,8 +17,9 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.errors import LakehouseError, WindowError, WindowNotWrittenError
 from lockstep.model.window import HOUR, Window
-from lockstep.pizzeria import HOURLY_PARTITIONS_OF_BEFORE, ORDER_TIME
-from lockstep.sources.delta import run_query
+from lockstep.pizzeria import HOURLY_PARTITIONS_OF_BEFORE, ORDER_TIME, ORDERS_ENRICHED_BATCH
+from lockstep.settings import Settings
+from lockstep.sources.delta import open_table, run_query
 
 _Metadata = TypeVar("_Metadata", RunCommit, RepairCommit)
 _RECENT_COMMITS = 100
@@ -82,6 +83,12 @@ def written_by(table: DeltaTable, window: Window) -> WrittenWindow:
     )
 
 
+def open_hourly(settings: Settings) -> DeltaTable | None:
+    """The hourly table; None before the first run."""
+    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
+    return open_table(uri) if DeltaTable.is_deltatable(uri) else None
+
+
 def require_layout(table: DeltaTable) -> None:
     """Raise LakehouseError for an hourly table as earlier versions laid it out."""
     if is_of_before(table):
@@ -143,8 +150,9 @@ def _all_windows(table: DeltaTable) -> list[Window]:
     found = (_metadata_of(commit, RunCommit) for commit in table.history())
     runs = joined(run.window for run in found if run is not None)
     query = f"SELECT DISTINCT date_trunc('hour', {ORDER_TIME}) AS start FROM hourly"  # noqa: S608
-    starts = run_query(query, {"hourly": table}).read_all()["start"].to_pylist()
-    hours = [Window(start.astimezone(UTC), start.astimezone(UTC) + HOUR) for start in starts]
+    found_hours = run_query(query, {"hourly": table}).read_all()["start"].to_pylist()
+    starts = [start.astimezone(UTC) for start in found_hours]
+    hours = [Window(start, start + HOUR) for start in starts]
     others = [one for one in hours if not any(_overlap(one, run) for run in runs)]
     return joined([*runs, *others])
 

@@ -263,13 +263,13 @@ def _send(
     settings: Settings, connector: Connector, method: str, what: str, body: dict | None = None
 ) -> None:
     """Change the connector; a worker that is just rebalancing is asked again."""
-
-    def ask() -> httpx.Response | None:
-        answer = _request(settings, connector, method, what, body)
-        return None if answer.status_code == CONFLICT else answer
-
-    answer = wait_until(ask, RUNNING_SECONDS_MAX, POLL_SECONDS)
-    _checked(answer or _request(settings, connector, method, what, body), connector)
+    answer = wait_until(
+        lambda: _request(settings, connector, method, what, body),
+        RUNNING_SECONDS_MAX,
+        POLL_SECONDS,
+        is_done=lambda answer: answer.status_code != CONFLICT,
+    )
+    _checked(answer, connector)
 
 
 def _request(

@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from lockstep.accounts import KafkaUser
 from lockstep.errors import ServiceError
@@ -31,11 +30,13 @@ from lockstep.stack import ports
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
 from lockstep.stack.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.stack.process import Launch, run_to_end
+from lockstep.waiting import wait_until
 
 HEAP_MB = 384
 FORMAT_SECONDS_MAX = 60
 METADATA_SECONDS_MAX = 1.0
 RIGHTS_SECONDS_MAX = 30.0
+RIGHTS_PAUSE_SECONDS = 0.05
 READER_GROUPS = {
     "lockstep": ResourcePatternType.LITERAL,  # not a prefix: Connect's own group begins so
     "spark-kafka-": ResourcePatternType.PREFIXED,
@@ -112,16 +113,16 @@ def grant_reading(settings: Settings, topic: str = CHANGE_TOPIC) -> None:
     """
     admin = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0}, logger=None)
     rights = _rights(topic)
-    applied = Retrying(
-        retry=retry_if_not_result(lambda known: known.issuperset(rights)),
-        wait=wait_fixed(0.05),
-        stop=stop_after_delay(RIGHTS_SECONDS_MAX),
-    )
     try:
         for granted in admin.create_acls(rights).values():
             granted.result(RIGHTS_SECONDS_MAX)
-        applied(_rights_of_the_reader, admin)
-    except (KafkaException, TimeoutError, RetryError) as error:
+        if not wait_until(
+            lambda: _rights_of_the_reader(admin).issuperset(rights),
+            RIGHTS_SECONDS_MAX,
+            RIGHTS_PAUSE_SECONDS,
+        ):
+            raise TimeoutError(f"its rights are not applied after {RIGHTS_SECONDS_MAX} s")
+    except (KafkaException, TimeoutError) as error:
         raise ServiceError(
             f"Kafka at {settings.kafka_bootstrap} does not let {KafkaUser.READER} read "
             f"{topic}: {error}"

@@ -158,8 +158,8 @@ def status(service: Service, settings: Settings) -> ServiceStatus:
     if alive is None:
         gone = f"process {record.pid} is gone; `lockstep up` starts it again"
         return ServiceStatus(service.name, State.CRASHED, address, problem=gone)
-    silent = _told(service.problem, settings)
-    trouble = None if silent else _told(service.trouble, settings)
+    silent = _answer(service.problem, settings)
+    trouble = None if silent else _answer(service.trouble, settings)
     return ServiceStatus(
         service.name,
         State.NOT_ANSWERING if silent else State.DEGRADED if trouble else State.RUNNING,
@@ -171,7 +171,7 @@ def status(service: Service, settings: Settings) -> ServiceStatus:
     )
 
 
-def _told(question: Callable[[Settings], str | None], settings: Settings) -> str | None:
+def _answer(question: Callable[[Settings], str | None], settings: Settings) -> str | None:
     """The answer of one service; that it cannot even be asked is an answer, too."""
     try:
         return question(settings)

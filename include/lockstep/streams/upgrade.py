@@ -23,7 +23,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_lakehouse import local_folder, sole_writer
 from lockstep.sources.delta import open_table, run_query
-from lockstep.sources.hourly_runs import SAME_ROWS, is_of_before
+from lockstep.sources.hourly_runs import SAME_ROWS, is_of_before, open_hourly
 from lockstep.streams import identity
 from lockstep.supervise import lease
 
@@ -61,11 +61,12 @@ def _replace_history(settings: Settings) -> Iterator[str]:
 
 def _lay_out_hourly(settings: Settings) -> Iterator[str]:
     """The hourly table's partitions become days; its rows, and what its commits say, stay."""
-    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
-    if not DeltaTable.is_deltatable(uri) or not is_of_before(open_table(uri)):
+    found = open_hourly(settings)
+    if found is None or not is_of_before(found):
         return
+    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
     with sole_writer(settings, ORDERS_ENRICHED_BATCH), translate_delta_errors(uri):
-        table = open_table(uri)
+        table = open_table(uri)  # again: what a run wrote until now is in it
         folders = len(table.partitions())
         day = f"CAST({ORDER_TIME} AS DATE) AS {HOURLY_PARTITION}"
         date, hour = HOURLY_PARTITIONS_OF_BEFORE

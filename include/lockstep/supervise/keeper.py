@@ -33,9 +33,9 @@ def ensure_running(settings: Settings, mode: str, desired_by: str, restarts: int
         if seen.heartbeat is None or seen.heartbeat.pid != seen.holder:  # drivers beat at once
             raise StreamBusyError(mode, seen.holder)
         launcher.stop(settings, [mode], seen.desired.reason)  # let it finish stopping
-    for beside in (_fell_with(settings, seen), []):
+    for also in (_fell_with(settings, seen), []):
         try:
-            launcher.start(settings, [mode], desired_by, restarts, beside)
+            launcher.start(settings, [mode], desired_by, restarts, also)
         except StreamBusyError:
             if lease.holder(settings, mode) is not None:  # someone else started it in the meantime
                 return False

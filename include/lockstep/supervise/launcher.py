@@ -40,7 +40,7 @@ from lockstep.supervise.observation import running_modes
 DRIVER = Path("jobs", "enrich_orders_stream.py")
 """Below the project's folder, as is the next."""
 PUBLISHING = Path("jobs", "publish_orders.py")
-"""The publisher is kept running as the streams are, by a name beside their modes."""
+"""The publisher is kept running as the streams are, by a name next to their modes."""
 START_SECONDS_MAX = 300.0
 """One driver with all modes takes half a minute on two cores; under heavy load, minutes."""
 STOP_SECONDS_MAX = 120.0
@@ -72,16 +72,16 @@ def start(
     modes: Sequence[str],
     reason: str,
     restarts: int = 0,
-    beside: Sequence[str] = (),
+    also: Sequence[str] = (),
 ) -> ProcessRecord:
     """Start one driver for these modes and wait until each of them works.
 
-    beside: more modes for the same driver, which are desired already; they are not waited for.
+    also: more modes for the same driver, which are desired already; they are not waited for.
     Raises StreamBusyError when a mode is run already, by then or in the meantime; what runs is
     left alone. Raises StreamFailedError, with the driver's error or the end of its log, when a mode
     does not come to work.
     """
-    hosted = sorted([*modes, *beside])  # of two drivers for the same modes one gets all leases
+    hosted = sorted([*modes, *also])  # of two drivers for the same modes one gets all leases
     for mode in hosted:
         if (pid := lease.holder(settings, mode)) is not None:
             raise StreamBusyError(mode, pid)

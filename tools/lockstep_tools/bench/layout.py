@@ -1,7 +1,7 @@
-"""`lockstep bench layout`: an hourly table in partitions of days beside one in those of hours.
+"""`lockstep bench layout`: an hourly table by day, and one by day and hour, as before.
 
 Both layouts take turns, round after round, with the same made-up rows, in one Spark session and
-below HOME/bench. Partitions of date and hour are the layout of earlier versions.
+below HOME/bench. Partitions of day and hour are the layout of earlier versions.
 """
 
 import shutil
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from lockstep.model.window import HOUR, Window
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.pizzeria import ORDERS_ENRICHED_PARTITIONS
+from lockstep.publish.from_hourly import of_hours
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.window_conditions import inside
@@ -28,7 +30,7 @@ OPEN_HOURS = 12
 """Of each day, from its tenth hour on; the others are quiet."""
 OPENS = 10 * HOUR
 TIME = "row_time"
-HOUR_PARTITION = "window_hour"
+_DATE, _HOUR = ORDERS_ENRICHED_PARTITIONS  # those of of_hours
 BY_DAY, BY_HOUR = "days", "days and hours"
 ALL, READ, NEW_HOUR, HOUR_OF_ALL, SAME_HOUR = (
     "all days",
@@ -108,10 +110,11 @@ class _Table:
             replace_window(rows, uri, TIME, window, "{}")
             return
         (
-            rows.selectExpr("*", f"hour({TIME}) AS {HOUR_PARTITION}")
+            rows.withColumnRenamed(HOURLY_PARTITION, _DATE)
+            .selectExpr("*", f"hour({TIME}) AS {_HOUR}")
             .write.format("delta")
             .mode("overwrite")
-            .partitionBy(HOURLY_PARTITION, HOUR_PARTITION)
+            .partitionBy(_DATE, _HOUR)
             .option("replaceWhere", self._inside(window))
             .option("userMetadata", "{}")
             .option("mergeSchema", "true")
@@ -148,12 +151,4 @@ class _Table:
         )
 
     def _inside(self, window: Window) -> str:
-        if self.layout == BY_DAY:
-            return inside(window, TIME)
-        last = window.end - HOUR
-        return (
-            f"({HOURLY_PARTITION} > DATE '{window.start:%Y-%m-%d}' OR {HOURLY_PARTITION} = "
-            f"DATE '{window.start:%Y-%m-%d}' AND {HOUR_PARTITION} >= {window.start.hour}) AND "
-            f"({HOURLY_PARTITION} < DATE '{last:%Y-%m-%d}' OR {HOURLY_PARTITION} = "
-            f"DATE '{last:%Y-%m-%d}' AND {HOUR_PARTITION} <= {last.hour})"
-        )
+        return inside(window, TIME) if self.layout == BY_DAY else of_hours(window)

@@ -89,7 +89,7 @@ def bench_layout(
     rows: Annotated[int, typer.Option(min=1, help="Rows of an hour.")] = 5,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 3,
 ) -> None:
-    """An hourly table in partitions of days beside one in partitions of hours."""
+    """An hourly table in partitions of days, and one in those of days and hours as before."""
     from lockstep_tools.bench.layout import BY_DAY, BY_HOUR, measure
 
     console = Console(highlight=False)
