@@ -222,10 +222,16 @@ def test_a_triggerer_that_ends_leaves_the_stream_alone(stream, settings) -> None
     assert lease.holder(settings, MODE) == stream.pid
 
 
-def killed(monkeypatch, state: str | Exception | None) -> None:
-    """The trigger is told of a kill while Airflow knows this state of its task."""
+def killed(
+    monkeypatch, state: str | Exception | None, answers_after: float = 0.0, cancels: int = 0
+) -> None:
+    """The trigger is killed while Airflow knows this state of its task.
+
+    answers_after: seconds until Airflow says so. cancels: how often it is cancelled meanwhile.
+    """
 
     def get_task_states(**asked):
+        time.sleep(answers_after)
         if isinstance(state, Exception):
             raise state
         assert asked == {"dag_id": "d", "task_ids": ["t"], "run_ids": ["r"]}
@@ -234,7 +240,15 @@ def killed(monkeypatch, state: str | Exception | None) -> None:
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(get_task_states))
     watching = trigger()
     watching._task_instance = SimpleNamespace(dag_id="d", task_id="t", run_id="r")
-    asyncio.run(watching.on_kill())
+
+    async def kill() -> None:
+        killing = asyncio.create_task(watching.on_kill())
+        for _ in range(cancels):
+            await asyncio.sleep(answers_after / (2 * cancels))
+            killing.cancel()
+        await killing
+
+    asyncio.run(kill())
 
 
 @pytest.mark.parametrize("state", ["failed", "success", "scheduled", "running", None])
@@ -243,6 +257,23 @@ def test_a_users_action_stops_the_stream_gracefully(stream, settings, monkeypatc
     desired = read_desired(settings, MODE)
     assert desired.state is DesiredState.STOPPED
     assert "user's action" in desired.reason
+
+
+def test_a_kill_that_is_cancelled_again_and_again_stops_the_stream(
+    stream, settings, monkeypatch
+) -> None:
+    """As the triggerer of Airflow 3.3 does, once a second, until the trigger has ended."""
+    killed(monkeypatch, "failed", answers_after=1.0, cancels=5)
+    assert read_desired(settings, MODE).state is DesiredState.STOPPED
+
+
+def test_a_kill_ends_in_time_though_airflow_does_not_answer(stream, settings, monkeypatch) -> None:
+    monkeypatch.setattr(stream_health, "KILL_SECONDS_MAX", 0.1)
+    started = time.monotonic()
+    with pytest.raises(TimeoutError):
+        killed(monkeypatch, "failed", answers_after=SECONDS_MAX / 5)
+    assert time.monotonic() - started < SECONDS_MAX
+    assert read_desired(settings, MODE).state is DesiredState.RUNNING
 
 
 @pytest.mark.parametrize("state", ["deferred", RuntimeError("the API is away")])

@@ -7,6 +7,7 @@ ends the trigger, the stream goes on, except when a user acts on the task.
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ CONNECTOR_PAUSE_SECONDS = 20.0
 """A connector that was restarted needs some seconds until it runs, or fails again."""
 TOLD_EVERY_SECONDS = 300.0
 """A line in the task's log, so that who opens it sees that the stream lives."""
+KILL_SECONDS_MAX = 25.0
+"""Airflow ends an on_kill after 30 s."""
 UNREADABLE_SECONDS_MAX = 60.0
 """A full disk, or a home that is just being restored, is given this long."""
 
@@ -109,7 +112,21 @@ class StreamHealthTrigger(BaseTrigger):
 
         Airflow also calls this where a trigger merely moves to another triggerer; the task is still
         deferred then, and the stream is left alone. So it is when Airflow cannot be asked.
+
+        The triggerer of Airflow 3.3 cancels a trigger once a second until it has ended, and this
+        wait with it; the stop goes on all the same. Raises TimeoutError after KILL_SECONDS_MAX.
         """
+        stopping = asyncio.create_task(self._stop_for_a_user())
+        deadline = time.monotonic() + KILL_SECONDS_MAX
+        while not stopping.done() and (left := deadline - time.monotonic()) > 0:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([stopping], timeout=left)
+        if not stopping.done():
+            stopping.cancel()
+            raise TimeoutError(f"the stream is left alone: no answer for {KILL_SECONDS_MAX:.0f} s")
+        stopping.result()
+
+    async def _stop_for_a_user(self) -> None:
         from lockstep.supervise.desired import withdraw_desired
 
         state = await self._state_of_task()
