@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import CHANGE_LOG_COLUMNS, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import arrow_schema
 from pizzeria.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart
 from pizzeria.demo.hours import hourly_delays, stream_delays, totals
 from pizzeria.demo.live_orders import order_times

@@ -21,6 +21,7 @@ from lockstep.parity import comparison, evidence
 from lockstep.parity.comparison import Compared
 from lockstep.parity.policy import POLICY_FILE, read_policy
 from lockstep.parity.readiness import Readiness
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.result_tables import HISTORY_COLUMNS
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
@@ -30,7 +31,6 @@ from lockstep.pizzeria import (
     change_log_table,
 )
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import arrow_schema
 from pyspark.sql import SparkSession
 
 from tests.parity.history import COMPARED, WINDOW, History, Shop, seen_by

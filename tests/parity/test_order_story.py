@@ -11,9 +11,9 @@ from lockstep.errors import LakehouseError
 from lockstep.model.modes import StreamMode
 from lockstep.parity.order_story import story_of
 from lockstep.parity.report import story
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import CHANGE_LOG_COLUMNS, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import arrow_schema
 from rich.console import Console
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -15,6 +15,7 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.pipeline.catalog import Column
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result_tables import (
@@ -26,7 +27,7 @@ from lockstep.pipeline.result_tables import (
     HOURLY_PARTITION,
 )
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import AppendLog, arrow_schema
+from lockstep.sinks.append_log import AppendLog
 
 from tests.plant.history import MARKER_LSN, WINDOW, History
 from tests.plant.planned import FACT, NAMES, SENSOR, SITE, planned

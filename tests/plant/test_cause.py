@@ -21,9 +21,10 @@ from lockstep.parity.versions import (
     reached_rows,
 )
 from lockstep.pipeline.catalog import Column, Table, TableName
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION
-from lockstep.sinks.append_log import AppendLog, arrow_schema
+from lockstep.sinks.append_log import AppendLog
 
 from tests.plant.planned import FACT, NAMES, planned
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from lockstep import pizzeria
 from lockstep.pipeline.catalog import Column
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import arrow_schema
 from lockstep.streams.as_of_commit import change_log
 
 from tests.plant.planned import FACT, NAMES, SENSOR, SITE, planned

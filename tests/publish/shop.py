@@ -15,6 +15,7 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.window import HOUR, Window
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
@@ -26,7 +27,7 @@ from lockstep.pizzeria import (
 )
 from lockstep.publish.from_hourly import whole_hours
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import AppendLog, arrow_schema
+from lockstep.sinks.append_log import AppendLog
 from lockstep.sinks.table_switch import switch_content
 from lockstep.sinks.window_conditions import inside_for_write
 

@@ -16,6 +16,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
     CHANGE_LOG_PARTITION,
@@ -30,7 +31,6 @@ from lockstep.quality.stream_check import (
 )
 from lockstep.quality.stream_suite import CHANGE_CHECKS
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import arrow_schema
 
 from tests.soak.change_log_tables import SCHEMA, change
 

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from lockstep.errors import LakehouseError
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.sinks import append_log
-from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema, tidy
+from lockstep.sinks.append_log import AppendLog, Reached, tidy
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
 EVERY = 5

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError
-from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema, reached_of
+from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.sinks.append_log import AppendLog, Reached, reached_of
 from lockstep.sinks.table_switch import APPEND_ONLY, switch_content
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}

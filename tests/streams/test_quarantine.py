@@ -9,9 +9,9 @@ import pytest
 from deltalake import write_deltalake
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import QUARANTINED_COLUMNS, QUARANTINED_RECORDS
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import arrow_schema
 from lockstep.sources import given_up
 from lockstep.sources.delta import open_table
 from lockstep.sources.given_up import (

@@ -186,7 +186,7 @@ def settings() -> None:
 
 
 def sinks() -> None:
-    from lockstep.sinks.append_log import arrow_schema
+    from lockstep.pipeline.delta_types import arrow_schema
 
     assert arrow_schema({"id": "bigint"}).names == ["id"]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.cli.pipeline_compare import compare
+from lockstep.cli.pipeline_lock import lock
 from lockstep.cli.pipeline_run import run
 from lockstep.cli.pipeline_stream import stream
 from lockstep.project import project_dir
@@ -98,6 +99,7 @@ def schema(
 
 
 app.command()(compare)
+app.command()(lock)
 
 
 def _table(project: "Project") -> "Table":

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.delta_types import arrow_type
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import AT, Rewritten, at_snapshot, view_name
 from lockstep.pipeline.types import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 
 def bind(rows: "DataFrame", table: TableName) -> None:
@@ -33,6 +36,41 @@ def result_schema(spark: "SparkSession", plan: Plan) -> "StructType":
         bind(session.createDataFrame([], ddl(table.types)), table.name)
     found = run(session, at_snapshot(plan.query)).schema
     return StructType([StructField(one.name, one.dataType, True) for one in found])
+
+
+def result_columns(spark: "SparkSession", plan: Plan) -> dict[str, str]:
+    """Name and Delta type of each column of the result, as result.lock has them.
+
+    Raises PipelineError for a type that Delta does not hold, or as result_schema does.
+    """
+    found = {one.name: _type_text(one.dataType) for one in result_schema(spark, plan)}
+    for name, kind in found.items():
+        try:
+            arrow_type(kind)
+        except PipelineError as error:
+            raise PipelineError(
+                f"pipeline {plan.name}: the column {name} cannot be kept: {error}; CAST it in "
+                "query.sql"
+            ) from error
+    return found
+
+
+def _type_text(type_: "DataType") -> str:
+    """As Spark's SQL writes and reads it; simpleString leaves names of fields without quotes."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(type_, ArrayType):
+        return f"array<{_type_text(type_.elementType)}>"
+    if isinstance(type_, MapType):
+        return f"map<{_type_text(type_.keyType)},{_type_text(type_.valueType)}>"
+    if isinstance(type_, StructType):
+        return f"struct<{','.join(map(_field_text, type_))}>"
+    return type_.simpleString()
+
+
+def _field_text(field: "StructField") -> str:
+    name = field.name if field.name.isidentifier() else quoted(field.name)
+    return f"{name}:{_type_text(field.dataType)}"
 
 
 def run_at(

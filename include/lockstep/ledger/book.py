@@ -20,9 +20,9 @@ from lockstep.ledger.entries import (
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import PARITY_DIFFERENCES, PARITY_LEDGER, VERSION_OF_BEFORE
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table, run_query
 

@@ -14,6 +14,7 @@ from lockstep.pipeline.cross_checks import Around, read_manifest
 from lockstep.pipeline.errors import CatalogError, ManifestError, Problem
 from lockstep.pipeline.manifest import PIPELINE_FILE, PipelineManifest
 from lockstep.pipeline.names import name_fault
+from lockstep.pipeline.result import RESULT_FILE
 from lockstep.pipeline.source import SOURCE_FILE, SourceManifest
 from lockstep.pipeline.toml_file import TomlFile, read_toml, validate
 
@@ -32,11 +33,15 @@ class SourceFolder(NamedTuple):
 
 
 class PipelineFolder(NamedTuple):
-    """toml, manifest: None when pipeline.toml cannot be read. query: the text of query.sql."""
+    """toml, manifest: None when pipeline.toml cannot be read. query: the text of query.sql.
+
+    result_lock: the text of result.lock; None when there is none.
+    """
 
     toml: TomlFile | None
     manifest: PipelineManifest | None
     query: str
+    result_lock: str | None
     problems: tuple[Problem, ...]
 
 
@@ -65,7 +70,7 @@ def read_pipeline(
     """
     inside, problems = PIPELINES / name, []
     file = inside / PIPELINE_FILE
-    toml, manifest, query = None, None, ""
+    toml, manifest, query, result_lock = None, None, "", None
     around = Around(catalogs, (project / inside / VIEW_FILE).is_file())
     with _added_to(problems):
         _check_name(file, name)
@@ -75,7 +80,10 @@ def read_pipeline(
         problems += found
     with _added_to(problems):
         query = _query(project, inside / QUERY_FILE)
-    return PipelineFolder(toml, manifest, query, tuple(problems))
+    if (project / inside / RESULT_FILE).exists():
+        with _added_to(problems):
+            result_lock = _text(project, inside / RESULT_FILE)
+    return PipelineFolder(toml, manifest, query, result_lock, tuple(problems))
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from lockstep.pipeline.project import Pipeline, Project, read_project
 from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn, output
 from lockstep.pipeline.query.reach import Reach, needed_rows
+from lockstep.pipeline.result import RESULT_FILE, Result, read_columns
 from lockstep.pipeline.type_table import ValueType
 from lockstep.pipeline.types import key_text, value_type
 from lockstep.pipeline.version import pipeline_version
@@ -71,7 +72,7 @@ class Plan:
 
     tables: those that the query reads, the fact first. steps: the look-ups that fetch what a
     micro-batch needs. key: the result's key columns, each the copy of the fact's primary key column
-    at the same place of fact.key.
+    at the same place of fact.key. result_lock: the text of result.lock; None when there is none.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Plan:
     tables: Mapping[TableName, PlannedTable]
     steps: tuple[Reach, ...]
     key: tuple[str, ...]
+    result_lock: str | None = None
 
     @cached_property
     def version(self) -> str:
@@ -96,6 +98,16 @@ class Plan:
     def outputs(self) -> tuple[str, ...]:
         """The author's columns of the result, in their order."""
         return tuple(column.name for column in self.query.outputs)
+
+    @cached_property
+    def result(self) -> Result:
+        """The result's columns, as result.lock has them.
+
+        Raises PipelineError when there is no lock, or when it is of another version.
+        """
+        file = PIPELINES / self.name / RESULT_FILE
+        columns = read_columns(self.result_lock, file, self.name, self.version)
+        return Result(columns, self.key, self.time)
 
     @property
     def time(self) -> str | None:
@@ -158,6 +170,7 @@ def plan_of(pipeline: Pipeline) -> Plan:
         tables=tables,
         steps=steps,
         key=_key_outputs(pipeline, query),
+        result_lock=pipeline.result_lock,
     )
 
 

@@ -34,12 +34,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline without a problem in its folder or its source's. query: the text of query.sql."""
+    """A pipeline without a problem in its folder or its source's. query: the text of query.sql.
+
+    result_lock: the text of result.lock; None when there is none.
+    """
 
     name: str
     manifest: PipelineManifest
     source: Source
     query: str
+    result_lock: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,9 @@ def read_project(folder: Path) -> Project:
     folders = _pipeline_folders(folder, read)
     problems = _pipeline_problems(folders, read)
     pipelines = {
-        name: Pipeline(name, one.manifest, sources[one.manifest.sources[0]], one.query)
+        name: Pipeline(
+            name, one.manifest, sources[one.manifest.sources[0]], one.query, one.result_lock
+        )
         for name, one in folders.items()
         if not problems[name]
     }

@@ -21,13 +21,14 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from lockstep.model.modes import BATCH, FEEDS
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import (
     ORDERS_ENRICHED,
     ORDERS_ENRICHED_COLUMNS,
     ORDERS_ENRICHED_PARTITIONS,
 )
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import NO_HOOKS, WRITER, arrow_schema, translate_delta_errors
+from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
 
 SCHEMA = arrow_schema(ORDERS_ENRICHED_COLUMNS)
 CHANGES_SCHEMA = SCHEMA.append(pa.field("op", pa.string()))

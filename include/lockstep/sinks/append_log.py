@@ -7,7 +7,7 @@ whatever a micro-batch's number or Spark's own files say: what lies at or before
 never written again. Commits are made by delta-rs from the one process that holds the writer's lock.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -38,34 +38,6 @@ VACUUM_MAINTENANCES = 20
 """Compactions between two removals of files that no kept version needs."""
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 WRITER = WriterProperties(compression="ZSTD")
-_ARROW_TYPES = {
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "decimal(10,2)": pa.decimal128(10, 2),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "array<struct<pizza:string,price:decimal(10,2)>>": pa.list_(
-        pa.struct([("pizza", pa.string()), ("price", pa.decimal128(10, 2))])
-    ),
-    "struct<table_assignment_id:bigint,pizza_ids:array<bigint>,snapshot:string,wal_lsn:bigint>": (
-        pa.struct(
-            [
-                ("table_assignment_id", pa.int64()),
-                ("pizza_ids", pa.list_(pa.int64())),
-                ("snapshot", pa.string()),
-                ("wal_lsn", pa.int64()),
-            ]
-        )
-    ),
-}
-
-
-def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
-    """The Arrow schema of a table, given its columns and their Delta types."""
-    return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in columns.items()])
 
 
 @dataclass(frozen=True)

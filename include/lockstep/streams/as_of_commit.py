@@ -16,13 +16,14 @@ from lockstep.enrich.plans import result_schema, run_over
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import AT, AT_LSN, at_rewrite, facts_view, view_name
 from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
 from lockstep.pipeline.types import arrow_schema as table_schema
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema
+from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources import change_topic
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction

@@ -13,9 +13,9 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from lockstep.faults import Point, reach
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import CHANGE_TOPIC, QUARANTINED_COLUMNS, QUARANTINED_RECORDS
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import arrow_schema
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.given_up import GIVEN_UP, GivenUpRecords, topic_now
 

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from lockstep.cdc.order_records import PublishedOrder
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION, LOOK_UP_COLUMNS
-from lockstep.sinks.append_log import arrow_schema
 from lockstep.streams.fold import OrderChange
 from lockstep.streams.table_rows import RowVersion
 

@@ -14,9 +14,10 @@ import pyarrow as pa
 from lockstep.cdc.transactions import Transaction
 from lockstep.faults import Point, reach
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pizzeria import CHANGE_LOG_PARTITION, change_log_columns, change_log_table
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema
+from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams.fold import OrderChange, fold_orders
 from lockstep.streams.large import LargeTransaction

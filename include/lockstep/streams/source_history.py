@@ -13,9 +13,10 @@ import pyarrow as pa
 from lockstep.cdc.transactions import Transaction
 from lockstep.faults import Point, reach
 from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION
-from lockstep.sinks.append_log import AppendLog, Reached, arrow_schema
+from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.large_rows import large_versions
 from lockstep.streams.sink import Sink
