@@ -25,6 +25,7 @@ from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn, output
 from lockstep.pipeline.query.reach import Reach, needed_rows
 from lockstep.pipeline.result import RESULT_FILE, Result, read_columns
+from lockstep.pipeline.row_keys import RowKeys
 from lockstep.pipeline.type_table import ValueType
 from lockstep.pipeline.types import key_text, value_type
 from lockstep.pipeline.version import pipeline_version
@@ -108,6 +109,11 @@ class Plan:
         file = PIPELINES / self.name / RESULT_FILE
         columns = read_columns(self.result_lock, file, self.name, self.version)
         return Result(columns, self.key, self.time)
+
+    @cached_property
+    def row_keys(self) -> RowKeys:
+        """The keys of the result's rows."""
+        return RowKeys(self.key, self.fact.key_types)
 
     @property
     def time(self) -> str | None:
