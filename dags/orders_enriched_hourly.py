@@ -23,7 +23,7 @@ with DAG(
     schedule=HourlyWindowTimetable(),
     start_date=datetime(2015, 1, 1, tzinfo=UTC),  # the first hour of the pizzeria's history
     catchup=False,
-    is_paused_upon_creation=False,  # a paused DAG's backfills wait without a word
+    is_paused_upon_creation=False,  # a paused DAG's backfills wait, and nothing says so
     # Runs overlap: one window is checked while the next is written. Writers never do (below).
     max_active_runs=4,
     deadline=deadlines.window_deadline(),
@@ -41,7 +41,7 @@ with DAG(
     default_args={
         "owner": "lockstep",
         # One window at a time for each task, over all runs, scheduled and backfilled: one writer
-        # for the table, and one check beside it, which two cores carry.
+        # for the table, and one check next to it, which two cores carry.
         "max_active_tis_per_dag": 1,
         "retries": 3,
         "retry_delay": timedelta(seconds=30),

@@ -96,7 +96,7 @@ def test_a_killed_driver_wakes_as_dead(stream) -> None:
     os.kill(stream.pid, signal.SIGKILL)
     event = event_of(trigger(restarts=1))
     assert event["reason"] == WakeReason.DEAD == "dead"
-    assert "ended without a word" in event["why"]
+    assert "ended without an error" in event["why"]
     assert event["watch"] == trigger(restarts=1).serialize()[1]
 
 
@@ -106,7 +106,7 @@ def test_a_killed_driver_wakes_as_dead(stream) -> None:
         ("fail", WakeReason.FAILED, "PoisonedRecordError: the record at offset 7"),
         ("stall", WakeReason.STALLED, "no progress for 3600 s while 100 records wait"),
         ("lag", WakeReason.LAGGING, "is 3,600.0 s behind"),
-        ("die", WakeReason.DEAD, "ended without a word"),
+        ("die", WakeReason.DEAD, "ended without an error"),
     ],
 )
 def test_each_way_to_fail_has_its_reason(stream, behave, script, reason, why) -> None:

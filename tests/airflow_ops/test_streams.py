@@ -177,8 +177,8 @@ def test_an_error_that_only_a_person_can_mend_is_given_up_at_once(settings, star
 def test_without_any_restart_allowed_the_first_failure_is_the_last(settings, starts) -> None:
     watch = execute()
     kill(starts()[0], settings)
-    event = {"reason": "dead", "why": "its driver has ended without a word", "watch": watch}
-    with pytest.raises(AirflowFailException, match=r"after 0 restarts .*without a word"):
+    event = {"reason": "dead", "why": "its driver has ended without an error", "watch": watch}
+    with pytest.raises(AirflowFailException, match=r"after 0 restarts .*without an error"):
         operator(restarts_max="0").resume(context(), event)
 
 

@@ -147,7 +147,7 @@ def test_status_of_the_stack_ends_with_one_when_a_stream_is_dead(lockstep, start
     assert "outbox: its driver" in shown.stdout
     *_, entry = json.loads(lockstep("status", "--json").stdout)
     assert (entry["state"], entry["pid"], entry["uptime_seconds"]) == ("dead", None, None)
-    assert "has ended without a word" in entry["problem"]
+    assert "has ended without an error" in entry["problem"]
     lockstep("stream", "stop", "outbox")
     assert lockstep("status").exit_code == 0
 

@@ -2,9 +2,9 @@
 script.
 
 The script is HOME/streams/<mode>/behaviour, one word, read at every turn: `fail` ends with an
-error, `trip` with one that a restart may help, `die` without a word, `hang` beats no more, `stall`
-makes no progress, `lag` is far behind, `wait` lacks changes of two transactions, `deaf` obeys
-nobody, `starting` never comes to work. Each start appends its pid to HOME/starts.
+error, `trip` with one that a restart may help, `die` without an error, `hang` beats no more,
+`stall` makes no progress, `lag` is far behind, `wait` lacks changes of two transactions, `deaf`
+does not stop, `starting` never comes to work. Each start appends its pid to HOME/starts.
 """
 
 import argparse

@@ -44,7 +44,7 @@ FAILED = replace(
         (UNDESIRED, None, FAILED, Health.STOPPED, "enough"),
         (DESIRED, PID, BEAT, Health.OK, "is 0.2 s (0.5 MiB) behind"),
         (None, PID, BEAT, Health.OK, "is 0.2 s (0.5 MiB) behind"),
-        (DESIRED, None, BEAT, Health.DEAD, "ended without a word"),
+        (DESIRED, None, BEAT, Health.DEAD, "ended without an error"),
         (DESIRED, None, FAILED, Health.FAILED, "PoisonedRecordError: offset 7"),
         (DESIRED, PID, FAILED, Health.FAILED, "PoisonedRecordError: offset 7"),
         (DESIRED, None, None, Health.DEAD, "no driver runs it, 7200 s after it was asked for"),

@@ -26,7 +26,7 @@ POLL_SECONDS = 1.0
 CONNECTOR_POLL_SECONDS = 10.0
 CONNECTOR_PAUSE_SECONDS = 20.0
 """A connector that was restarted needs some seconds until it runs, or fails again."""
-TOLD_EVERY_SECONDS = 300.0
+LOGGED_EVERY_SECONDS = 300.0
 """A line in the task's log, so that who opens it sees that the stream lives."""
 KILL_SECONDS_MAX = 25.0
 """Airflow ends an on_kill after 30 s."""
@@ -82,7 +82,7 @@ class StreamHealthTrigger(BaseTrigger):
         self.connector_restarted_at = connector_restarted_at
         self._patience = Patience()
         self._unreadable_since: float | None = None
-        self._told_at = self._connector_asked_at = float("-inf")
+        self._logged_at = self._connector_asked_at = float("-inf")
         self._connect_answers = True
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -151,7 +151,7 @@ class StreamHealthTrigger(BaseTrigger):
         except (LockstepError, OSError) as error:
             return self._unreadable(str(error))
         self._unreadable_since = None
-        self._tell(seen)
+        self._log_health(seen)
         return self._of_stream(seen) or await self._of_connector(settings)
 
     def _unreadable(self, why: str) -> Woken | None:
@@ -160,9 +160,9 @@ class StreamHealthTrigger(BaseTrigger):
         is_lasting = now - self._unreadable_since >= UNREADABLE_SECONDS_MAX
         return (WakeReason.UNREADABLE, why) if is_lasting else None
 
-    def _tell(self, seen: "Observation") -> None:
-        if time.monotonic() - self._told_at >= TOLD_EVERY_SECONDS:
-            self._told_at = time.monotonic()
+    def _log_health(self, seen: "Observation") -> None:
+        if time.monotonic() - self._logged_at >= LOGGED_EVERY_SECONDS:
+            self._logged_at = time.monotonic()
             rows = f", {seen.heartbeat.rows_total:,} rows" if seen.heartbeat else ""
             self.log.info("%s: %s%s", seen.finding.health, seen.finding.why, rows)
 

@@ -145,7 +145,7 @@ def _cell(value: object) -> Text:
 
 
 def _item(value: object) -> Text:
-    """A value without line breaks of its own; a struct's fields stand beside each other."""
+    """A value without line breaks of its own; a struct's fields stand on one line."""
     if isinstance(value, dict):
         return Text("  ").join(map(_item, value.values()))
     if value is None:

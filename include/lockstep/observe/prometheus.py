@@ -1,4 +1,4 @@
-"""What the streams say of themselves, for Prometheus: one page on loopback shows all of them.
+"""What the streams report, for Prometheus: one page on loopback shows all of them.
 
     python -m lockstep.observe.prometheus
 

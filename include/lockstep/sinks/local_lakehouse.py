@@ -64,7 +64,7 @@ def writer_lock(folder: Path, patience_seconds: float) -> FileLock:
 
     Raises WriterBusyError and LakehouseError, as sole_writer does.
     """
-    # Beside the table, not in it: a new, still empty table folder is no Delta table.
+    # Next to the table, not in it: a new, still empty table folder is no Delta table.
     path = folder.with_name(f".{folder.name}.writer.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

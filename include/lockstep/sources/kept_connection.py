@@ -21,7 +21,7 @@ _PARAMETERS = {
     "application_name": APPLICATION_NAME,
     # Only a lock on a whole table (TRUNCATE, a migration) can hold a look-up that long.
     "options": "-c timezone=UTC -c statement_timeout=30s",
-    # A host that vanished without a word is noticed within half a minute.
+    # A host that vanished without closing the connection is noticed within half a minute.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 4,

@@ -38,7 +38,7 @@ def write_private_once(path: Path, text: str) -> None:
 
 @contextmanager
 def _private_partial(path: Path, text: str, *, durable: bool = True) -> Iterator[Path]:
-    """A complete file beside the path, gone at the end unless it was moved."""
+    """A complete file next to the path, gone at the end unless it was moved."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -29,7 +29,7 @@ def compiled(
 ) -> Path:
     """The folder of the classes, inside `into`: compiled only when sources or jars have changed.
 
-    finish: adds to a new folder what is needed beside the classes.
+    finish: adds to a new folder what is needed in addition to the classes.
     Raises ServiceError with the compiler's words.
     """
     files = sorted(sources.rglob("*.java"))

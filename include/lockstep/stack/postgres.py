@@ -93,7 +93,7 @@ host all all ::1/128 scram-sha-256
 
 
 def _server_configuration(settings: Settings) -> str:
-    """postgresql.conf: a database beside three JVMs and Airflow on a machine with 2 cores."""
+    """postgresql.conf: a database that shares 2 cores with three JVMs and Airflow."""
     values = {
         "listen_addresses": settings.postgres_host,
         "port": settings.postgres_port,

@@ -66,7 +66,7 @@ def programs_folder() -> Path:
 def _copy_for_server_user(installed: Path) -> Path:
     """A copy of the binaries, one for each version of the wheel, that the server's user can run.
 
-    Libraries keep their place beside the package, where the binaries look for them.
+    Libraries keep their place next to the package, where the binaries look for them.
     """
     _make_server_user()
     copy = ROOT_FOLDER / f"{WHEEL}-{importlib.metadata.version(WHEEL)}"

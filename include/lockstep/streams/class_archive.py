@@ -2,7 +2,7 @@
 
 Reading, checking and linking some 15,000 classes is most of what a driver does until its first
 micro-batch. Java can keep them as they are afterwards (class data sharing, JEP 350), for JVMs with
-the same class path. `make setup` lets a driver do everything once, beside no data, and its JVM
+the same class path. `make setup` lets a driver do everything once, without data, and its JVM
 write the archive as it ends. Without an archive, or with one that no longer fits, a JVM starts as
 it would anyway.
 """

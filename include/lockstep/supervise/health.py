@@ -99,7 +99,7 @@ def _without_driver(
         return Finding(Health.FAILED, error_of(heartbeat))
     return Finding(
         Health.DEAD,
-        f"its driver (pid {heartbeat.pid}) has ended without a word; "
+        f"its driver (pid {heartbeat.pid}) has ended without an error; "
         f"its last heartbeat is {_age(heartbeat.beat_at, now):.0f} s old",
     )
 

@@ -97,11 +97,12 @@ def start(
 
 
 def stop(settings: Settings, modes: Sequence[str], reason: str) -> list[Stopped]:
-    """Wish that these modes stop, and wait until they have, after the micro-batch under way.
+    """Set the desired state of these modes to stopped, and wait until they have.
 
-    A driver that does not let go of a mode in time is killed, with all that it runs; nothing is
-    lost by that. Other modes of the driver are left running otherwise. Raises StreamBusyError when
-    it is no driver that holds the mode, but a rebuild: that is not interrupted.
+    A mode stops after the micro-batch under way. A driver that does not let go of a mode in time is
+    killed, with all that it runs; nothing is lost by that. Other modes of the driver are left
+    running otherwise. Raises StreamBusyError when it is no driver that holds the mode, but a
+    rebuild: that is not interrupted.
     """
     running = {mode for mode in modes if lease.holder(settings, mode) is not None}
     for mode in modes:
