@@ -8,11 +8,19 @@ from lockstep.cli import app
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.manifest import PipelineManifest
 from lockstep.pipeline.modes import STREAM_MODES
+from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.result import write_result
 from lockstep.pipeline.source import SourceManifest
 from lockstep.pipeline.toml_file import Strict
 from typer.testing import CliRunner, Result
 
-from tests.pipeline.project_folder import MANIFEST, write, write_pipeline, write_source
+from tests.pipeline.project_folder import (
+    MANIFEST,
+    TIME_ZONE,
+    write,
+    write_pipeline,
+    write_source,
+)
 
 
 @pytest.fixture
@@ -21,9 +29,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LOCKSTEP_PROJECT", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "100")
     write_source(tmp_path)
-    write_pipeline(tmp_path, "readings_named")
-    write_pipeline(tmp_path, "averages", f'{MANIFEST}view = "averages_in"\nmodes = ["lookup"]\n')
+    write_pipeline(tmp_path, "readings_named", MANIFEST + TIME_ZONE)
+    averages = f'{MANIFEST}view = "averages_in"\nmodes = ["lookup"]\n{TIME_ZONE}'
+    write_pipeline(tmp_path, "averages", averages)
     return tmp_path
+
+
+def lock(folder: Path, name: str) -> None:
+    """Write the pipeline's result.lock, as Spark would find its types."""
+    columns = {"reading_id": "bigint", "at": "timestamp"}
+    version = plan_named(folder, name).version
+    write(folder, f"sql/{name}/result.lock", write_result(columns, name, version))
 
 
 def pipeline(*arguments: str) -> Result:
@@ -60,6 +76,8 @@ def test_list_shows_the_others_when_one_cannot_be_used(folder: Path) -> None:
 
 
 def test_check_has_a_line_for_each_pipeline(folder: Path) -> None:
+    for name in ("averages", "readings_named"):
+        lock(folder, name)
     checked = pipeline("check")
     assert checked.exit_code == 0
     assert checked.stdout.splitlines() == [
@@ -71,8 +89,32 @@ def test_check_has_a_line_for_each_pipeline(folder: Path) -> None:
 
 def test_check_of_one_looks_at_no_other(folder: Path) -> None:
     write_pipeline(folder, "averages", "no")
+    lock(folder, "readings_named")
     assert pipeline("check", "readings_named").stdout == "readings_named: no problem (batch)\n"
     assert pipeline("check", "averages").exit_code == 2
+
+
+def test_check_says_which_types_of_results_are_not_locked(folder: Path) -> None:
+    lock(folder, "averages")
+    write(folder, "sql/averages/query.sql", "SELECT id AS reading_id FROM readings\n")
+    checked = pipeline("check")
+    assert checked.exit_code == 0
+    changed, missing = checked.stdout.splitlines()
+    assert "result.lock is of version" in changed
+    assert "`lockstep pipeline lock averages` writes it (batch, lookup)" in changed
+    assert missing == (
+        "readings_named: include/sql/readings_named/result.lock is missing: "
+        "`lockstep pipeline lock readings_named` writes it (batch)"
+    )
+
+
+def test_check_names_the_place_of_a_query_that_is_refused(folder: Path) -> None:
+    lock(folder, "readings_named")
+    write(folder, "sql/averages/query.sql", "SELECT id AS reading_id,\n  aat FROM readings\n")
+    checked = pipeline("check")
+    assert checked.exit_code == 2
+    assert checked.stdout == "readings_named: no problem (batch)\n"
+    assert checked.stderr.startswith("include/sql/averages/query.sql:2:3: `aat`")
 
 
 def test_check_names_every_problem_with_file_and_line(folder: Path) -> None:

@@ -59,12 +59,13 @@ def check(
         str, typer.Argument(metavar="NAME", help="Only this one. Default: all, and all sources.")
     ] = "",
 ) -> None:
-    """Read the manifests and catalogs, and name each problem with its file and line.
+    """Read manifests, catalogs and queries, and name each problem with its file and line.
 
     Exits with 2 when there is one. Neither a database nor Spark is asked. Files are named as they
     are below the project's folder.
     """
-    from lockstep.pipeline.errors import ManifestError
+    from lockstep.pipeline.errors import ManifestError, PipelineError
+    from lockstep.pipeline.plan import plan_of
     from lockstep.pipeline.project import read_project
 
     project = read_project(project_dir())
@@ -77,10 +78,19 @@ def check(
     except ManifestError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(error.exit_code) from None
+    refused = False
     for pipeline in chosen:
-        typer.echo(f"{pipeline.name}: no problem ({_modes(pipeline)})")
+        try:
+            lock = plan_of(pipeline).lock_problem
+        except PipelineError as error:
+            typer.echo(str(error), err=True)
+            refused = True
+        else:
+            typer.echo(f"{pipeline.name}: {lock or 'no problem'} ({_modes(pipeline)})")
     if not chosen:
         typer.echo(NO_PIPELINE)
+    if refused:
+        raise typer.Exit(PipelineError.exit_code)
 
 
 @app.command()

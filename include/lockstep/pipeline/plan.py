@@ -110,6 +110,15 @@ class Plan:
         columns = read_columns(self.result_lock, file, self.name, self.version)
         return Result(columns, self.key, self.time)
 
+    @property
+    def lock_problem(self) -> str:
+        """What is wrong with result.lock, and what to do; empty if nothing."""
+        try:
+            _ = self.result
+        except PipelineError as error:
+            return str(error)
+        return ""
+
     @cached_property
     def row_keys(self) -> RowKeys:
         """The keys of the result's rows."""
