@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +16,7 @@ from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, desired_path, read_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
-from lockstep.supervise.observation import observe, running_modes
+from lockstep.supervise.observation import observe, running_workers
 
 MODE, OTHER = "outbox", "temporal"
 DEADLINE_SECONDS = 10
@@ -49,7 +51,7 @@ def test_a_started_stream_works_when_start_returns(settings) -> None:
     assert seen.finding.health is Health.OK
     assert seen.holder == seen.heartbeat.pid == record.pid
     assert seen.desired.state is DesiredState.RUNNING
-    assert running_modes(settings) == [MODE]
+    assert running_workers(settings) == [MODE]
     assert "hosting" in launcher.end_of_log(settings, MODE)
 
 
@@ -59,6 +61,22 @@ def test_stopping_all_also_stops_what_waits_for_its_restart(settings) -> None:
     [stopped] = launcher.stop_all(settings, "the machine is shut down")
     assert (stopped.mode, stopped.was_running) == (MODE, False)
     assert observe(settings, MODE).finding.health is Health.STOPPED
+
+
+def test_stopping_all_also_stops_a_driver_in_a_terminal_whatever_its_name(settings) -> None:
+    """It holds a lease, and has no desired state: `lockstep pipeline stream`."""
+    script = (
+        "import sys, signal; from lockstep.settings import Settings; "
+        "from lockstep.supervise import lease; held = lease.acquire(Settings.load(), sys.argv[1]); "
+        "print('held', flush=True); signal.pause()"
+    )
+    command = [sys.executable, "-c", script, "readings__temporal"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout.readline() == "held\n"
+        assert launcher.stop_all(settings, "the machine is shut down") == []
+        driver.wait(DEADLINE_SECONDS)
+    assert lease.holder(settings, "readings__temporal") is None
+    assert not desired_path(settings, "readings__temporal").exists()
 
 
 def test_stopping_all_is_not_kept_from_it_by_a_damaged_desired_state(settings) -> None:

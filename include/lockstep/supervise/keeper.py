@@ -7,10 +7,10 @@ Each function may be called again at any time, by several at once: none doubles 
 """
 
 from lockstep.errors import StreamBusyError, StreamError
-from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
+from lockstep.supervise.folder import workers
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import Observation, observe
 from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, Restart, after_failure
@@ -95,7 +95,7 @@ def _fell_with(settings: Settings, seen: Observation) -> list[str]:
     if seen.heartbeat is None:
         return []
     driver = (seen.heartbeat.pid, seen.heartbeat.driver_started_at)
-    others = [_seen(settings, mode) for mode in StreamMode if mode != seen.mode]
+    others = [_seen(settings, worker) for worker in workers(settings) if worker != seen.mode]
     return [
         other.mode
         for other in others

@@ -24,7 +24,7 @@ from lockstep.errors import (
     StreamFailedError,
     StreamNotStoppedError,
 )
-from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
+from lockstep.model.modes import PUBLISHER
 from lockstep.settings import PASSWORD_FIELDS, Settings
 from lockstep.stack import process
 from lockstep.stack.airflow_environment import settings_environment
@@ -32,10 +32,10 @@ from lockstep.stack.files import bounded_log, last_lines, make_private_folder
 from lockstep.stack.process import Launch, ProcessRecord
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, is_desired, write_desired
-from lockstep.supervise.folder import mode_folder
+from lockstep.supervise.folder import mode_folder, workers
 from lockstep.supervise.health import error_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
-from lockstep.supervise.observation import running_modes
+from lockstep.supervise.observation import running_workers
 
 DRIVER = Path("jobs", "enrich_orders_stream.py")
 """Below the project's folder, as is the next."""
@@ -116,11 +116,12 @@ def stop(settings: Settings, modes: Sequence[str], reason: str) -> list[Stopped]
 
 
 def stop_all(settings: Settings, reason: str) -> list[Stopped]:
-    """Stop all streams and the publisher, as `stop` does, and wait until their processes end, too.
+    """Stop all workers, as `stop` does, and wait until their processes end, too.
 
-    Also those that wait for their restart. For what is about to take away all that a driver needs.
+    Also those that wait for their restart, and drivers in a terminal, which have no desired state.
+    For what is about to take away all that a driver needs.
     """
-    pids = {lease.holder(settings, mode) for mode in (*StreamMode, HISTORY, PUBLISHER)} - {None}
+    pids = {lease.holder(settings, worker) for worker in workers(settings)} - {None}
     drivers = [_record_of(pid) for pid in pids]
     stopped = stop(settings, _running_or_desired(settings), reason)
     for driver in drivers:
@@ -129,8 +130,8 @@ def stop_all(settings: Settings, reason: str) -> list[Stopped]:
 
 
 def _running_or_desired(settings: Settings) -> list[str]:
-    desired = {mode for mode in (*StreamMode, PUBLISHER) if _may_be_desired(settings, mode)}
-    return sorted(desired.union(running_modes(settings)))
+    desired = {worker for worker in workers(settings) if _may_be_desired(settings, worker)}
+    return sorted(desired.union(running_workers(settings)))
 
 
 def _may_be_desired(settings: Settings, mode: str) -> bool:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import lease
-from lockstep.supervise.desired import Desired, read_desired
+from lockstep.supervise.desired import Desired, desired_path, read_desired
+from lockstep.supervise.folder import workers
 from lockstep.supervise.health import LIMITS, Finding, Limits, health
 from lockstep.supervise.heartbeat import Heartbeat, read_heartbeat
 
@@ -35,11 +35,18 @@ def observe(settings: Settings, mode: str, limits: Limits = LIMITS) -> Observati
 
 
 def observe_started(settings: Settings) -> list[Observation]:
-    """All modes, history query and publisher that were ever started. Raises as `observe` does."""
-    seen = [observe(settings, mode) for mode in (*StreamMode, HISTORY, PUBLISHER)]
+    """All workers that were ever started. Raises as `observe` does."""
+    seen = [observe(settings, worker) for worker in workers(settings)]
     return [one for one in seen if one.desired is not None or one.holder is not None]
 
 
-def running_modes(settings: Settings) -> list[str]:
-    """The modes, and the publisher, whose lease a process holds."""
-    return [mode for mode in (*StreamMode, PUBLISHER) if lease.holder(settings, mode) is not None]
+def running_workers(settings: Settings) -> list[str]:
+    """The workers with a desired state whose lease a process holds.
+
+    A source's history has none of its own: it runs as long as a driver that hosts it.
+    """
+    return [
+        worker
+        for worker in workers(settings)
+        if desired_path(settings, worker).exists() and lease.holder(settings, worker) is not None
+    ]

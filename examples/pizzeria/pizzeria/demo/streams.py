@@ -12,7 +12,7 @@ from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack.airflow_client import AirflowClient
 from lockstep.supervise import launcher
-from lockstep.supervise.observation import running_modes
+from lockstep.supervise.observation import running_workers
 
 from pizzeria.demo import hours
 
@@ -30,7 +30,7 @@ def start(settings: Settings) -> list[StreamMode]:
     Returns when change capture has begun and each stream works. Raises StreamError, and
     ServiceError when capture does not begin.
     """
-    runs = running_modes(settings)
+    runs = running_workers(settings)
     started = [mode for mode in MODES if mode not in runs]
     if started:
         launcher.start(settings, started, "started by `lockstep demo`")
