@@ -142,22 +142,7 @@ is in them); reason and value are the first record's, transactions is JSON.
 """
 STREAM_METRICS = f"{PIPELINE}/stream_metrics"
 ORDERS_ENRICHED = f"{PIPELINE}/orders_enriched"
-ORDERS_ENRICHED_COLUMNS = {
-    **dict(list(ORDERS_ENRICHED_BATCH_COLUMNS.items())[:5]),  # through the pizzas
-    "order_date": "date",
-    "order_hour": "int",
-    "fed_by": "string",
-    "position": "bigint",
-}
-"""The published table, the one that consumers read: one row for each order that there is now.
-
-fed_by is the row's own feed, one of FEEDS. position is an LSN: of the commit that the row is the
-state of, or, in rows of the hourly table, of the cut they were read at. Only lockstep.publish
-writes it.
-"""
-ORDERS_ENRICHED_PARTITIONS = ("order_date", "order_hour")
-"""The UTC day of order_time, and its hour in it: a merge of new orders opens the files of their
-hours alone."""
+"""The published table, the one that consumers read."""
 CUTOVERS = f"{PIPELINE}/cutovers"
 PARITY_LEDGER = f"{PIPELINE}/parity_ledger"
 PARITY_DIFFERENCES = f"{PIPELINE}/parity_differences"

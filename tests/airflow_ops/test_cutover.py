@@ -33,7 +33,7 @@ def refuse(monkeypatch):
     def refuse_it(*_):
         raise CutoverRefusedError("outbox", "2 of the 24 hours asked for")
 
-    monkeypatch.setattr(switch, "plan", refuse_it)
+    monkeypatch.setattr(switch, "plan_switch", refuse_it)
     monkeypatch.setattr(switch, "switch", refuse_it)
 
 
@@ -49,15 +49,15 @@ def test_what_is_refused_after_the_approval_fails_and_may_be_retried(refuse) -> 
 
 
 def test_the_question_says_what_becomes_of_the_table(monkeypatch) -> None:
-    plan = switch.Plan("outbox", "batch", 1_234, None)
-    monkeypatch.setattr(switch, "plan", lambda *_: plan)
-    assert "has 1,234 orders and is fed by outbox" in cutover.question("batch", 24)
+    planned = switch.PlannedSwitch("outbox", "batch", 1_234, None)
+    monkeypatch.setattr(switch, "plan_switch", lambda *_: planned)
+    assert "has 1,234 rows and is fed by outbox" in cutover.question("batch", 24)
 
 
 def test_the_ledger_is_told_who_approved(monkeypatch) -> None:
     asked = []
 
-    def switch_it(_, feed, hours, approved_by, as_of):
+    def switch_it(_settings, _plan, feed, hours, approved_by, as_of):
         asked.append((feed, hours, approved_by))
         return SimpleNamespace()
 

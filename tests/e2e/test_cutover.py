@@ -25,7 +25,7 @@ from lockstep.supervise import launcher, lease
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, write_heartbeat
 
 from tests.e2e.conftest import read_as_a_person, stack_of_its_own
-from tests.publish.shop import Shop, hour, published
+from tests.publish.shop import PLAN, Shop, hour, published
 from tests.publish.test_switch import comparison
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
@@ -115,7 +115,7 @@ def test_a_person_lets_the_stream_feed_and_the_publisher_follows(settings: Setti
 
     publishing = airflow.trigger(pizzeria.PUBLISH_DAG_ID)
     wait_until(lambda: lease.holder(settings, PUBLISHER) is not None)
-    wait_until(lambda: fed_of(open_or_create(settings)).reached is not None)
+    wait_until(lambda: fed_of(open_or_create(settings, PLAN.result)).reached is not None)
     assert set(published(settings)) == {1}
 
     refused = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", hours=1)

@@ -50,6 +50,7 @@ from pizzeria.shop.totals import totals_of
 
 from tests.e2e.conftest import stack_of_its_own
 from tests.hourly_table import SMALL_PIZZERIA
+from tests.publish.shop import PLAN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 
@@ -178,8 +179,8 @@ def let_outbox_feed(settings: Settings) -> None:
     with pytest.MonkeyPatch.context() as proved:
         proved.setattr(conditions, "require_verified", lambda *_: None)
         proved.setattr(conditions, "require_running", lambda *_: None)
-        cutover.switch(settings, StreamMode.OUTBOX, 1, "the tests", datetime.now(UTC))
-    assert step(settings).is_all
+        cutover.switch(settings, PLAN, StreamMode.OUTBOX, 1, "the tests", datetime.now(UTC))
+    assert step(settings, PLAN).is_all
 
 
 def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_does(
@@ -196,7 +197,7 @@ def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_doe
     done = rebuild(stack, StreamMode.OUTBOX)
     assert done.returncode == 0, done.stderr
     with pytest.raises(FeedReplacedError, match="publish switch batch"):
-        step(stack)
+        step(stack, PLAN)
     with connect(stack, Role.OWNER) as owner:
         orders = [order_id for (order_id,) in owner.execute("SELECT id FROM orders")]
         assert current_totals(stack, StreamMode.OUTBOX) == totals_of(owner, orders)

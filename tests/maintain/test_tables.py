@@ -14,6 +14,7 @@ from lockstep.maintain.tables import maintain_tables
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pizzeria import (
     LAKEHOUSE_TABLES,
+    ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
     PARITY_LEDGER,
     QUARANTINED_RECORDS,
@@ -30,7 +31,7 @@ from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, write_desired
 
 from tests.maintain.aging import age
-from tests.publish.shop import Shop, hour
+from tests.publish.shop import PLAN, Shop, hour
 
 OUTBOX = change_log_table(StreamMode.OUTBOX)
 OF_STREAMS = {SOURCE_HISTORY, *map(change_log_table, StreamMode)}
@@ -224,7 +225,7 @@ def test_a_vacuum_of_the_hourly_table_keeps_what_is_known_of_its_windows(
     shop.run(hour(1))
     changed = shop.order(0)
     shop.run(hour(0))
-    step(settings)
+    step(settings, PLAN)
     folder = folder_of(settings, ORDERS_ENRICHED_BATCH)
     age(folder, days=20)
     before = DeltaTable(folder)
@@ -237,14 +238,14 @@ def test_a_vacuum_of_the_hourly_table_keeps_what_is_known_of_its_windows(
     after = DeltaTable(folder)
     assert after.version() > before.version()
     assert {number: written_by(after, hour(number)) for number in (0, 1)} == told
-    assert windows_since(after, before.version()) == []
+    assert windows_since(after, before.version(), ORDER_TIME) == []
     assert after.to_pyarrow_table().sort_by("order_id") == rows
     assert changed in rows["order_id"].to_pylist()
-    assert step(settings).is_all
+    assert step(settings, PLAN).is_all
     late = shop.order(2)
     shop.run(hour(2))
-    assert windows_since(DeltaTable(folder), after.version()) == [hour(2)]
-    assert step(settings).has_published
+    assert windows_since(DeltaTable(folder), after.version(), ORDER_TIME) == [hour(2)]
+    assert step(settings, PLAN).has_published
     published = DeltaTable(settings.table_uri("pizzeria/orders_enriched")).to_pyarrow_table()
     assert late in published["order_id"].to_pylist()
 

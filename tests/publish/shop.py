@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -16,28 +15,25 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.window import HOUR, Window
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pipeline.result_tables import HOURLY_PARTITION
-from lockstep.pizzeria import (
-    CHANGE_LOG_COLUMNS,
-    CHANGE_LOG_PARTITION,
-    ORDERS_ENRICHED,
-    ORDERS_ENRICHED_BATCH,
-    ORDERS_ENRICHED_BATCH_COLUMNS,
-    change_log_table,
+from lockstep.pipeline.result_tables import (
+    CHANGE_COLUMNS,
+    CHANGE_PARTITION,
+    HOURLY_COLUMNS,
+    HOURLY_PARTITION,
 )
+from lockstep.pipeline.row_keys import quoted
+from lockstep.pizzeria import ORDERS_ENRICHED, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.publish.from_hourly import whole_hours
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
 from lockstep.sinks.table_switch import switch_content
 from lockstep.sinks.window_conditions import inside_for_write
 
+from tests.publish.shapes import PIZZERIA, Shape
+
+PLAN = PIZZERIA.plan
 DAY = datetime(2026, 3, 1, 22, tzinfo=UTC)
 """Hour 0: the hours of a history lie on two days."""
-LOG_SCHEMA = arrow_schema(CHANGE_LOG_COLUMNS)
-HOURLY_SCHEMA = arrow_schema(
-    {name: kind for name, kind in ORDERS_ENRICHED_BATCH_COLUMNS.items() if name != "origin"}
-)
-ENRICHED = ("order_id", "order_time", "client_name", "table_name", "pizzas")
 
 
 def hour(number: int) -> Window:
@@ -47,8 +43,12 @@ def hour(number: int) -> Window:
 class Shop:
     """The database, what the hourly runs and the streams made of it, and their clock."""
 
-    def __init__(self, settings: Settings, seed: int = 0) -> None:
+    def __init__(self, settings: Settings, seed: int = 0, shape: Shape = PIZZERIA) -> None:
         self.settings = settings
+        self.shape = shape
+        columns = shape.plan.result.columns
+        self._log_schema = arrow_schema({**columns, **CHANGE_COLUMNS})
+        self._hourly_schema = arrow_schema({**columns, **HOURLY_COLUMNS})
         self.random = random.Random(seed)
         self.lsn = 1000
         self.now: dict[int, dict] = {}
@@ -72,7 +72,7 @@ class Shop:
         return self._ids
 
     def change(self, order_id: int) -> None:
-        self.now[order_id] = self._row(order_id, self.now[order_id]["order_time"])
+        self.now[order_id] = self._row(order_id, self.now[order_id][self.shape.time])
         self._committed(order_id, "u")
 
     def cancel(self, order_id: int) -> None:
@@ -88,10 +88,8 @@ class Shop:
         self._lsn_step = 10
 
     def _row(self, order_id: int, time: datetime) -> dict:
-        price = Decimal(self.random.randrange(500, 2000)) / 100
-        name = self.random.choice(("Anna", "Béla", None))
-        pizzas = [{"pizza": "Salami", "price": price}] * self.random.randrange(1, 3)
-        return dict(zip(ENRICHED, (order_id, time, name, "Table 1", pizzas), strict=True))
+        made_up = {self.shape.time: time, **self.shape.values(self.random)}
+        return self.shape.of_number(order_id) | made_up
 
     def _committed(self, order_id: int, op: str) -> None:
         self.lsn += self._lsn_step
@@ -99,53 +97,63 @@ class Shop:
             changes.append(self._change(order_id, op, self.lsn))
 
     def _change(self, order_id: int, op: str, lsn: int) -> dict:
-        row = self.now.get(order_id, dict.fromkeys(ENRICHED) | {"order_id": order_id})
+        row = self.now.get(order_id, self.shape.of_number(order_id))
         return row | {
             "op": op,
             "tx_id": lsn or None,
             "commit_lsn": lsn,
             "is_raced": False,
             **dict.fromkeys(("committed_at", "captured_at", "seen_at", "written_at"), DAY),
-            CHANGE_LOG_PARTITION: DAY.date(),
+            CHANGE_PARTITION: DAY.date(),
         }
 
     # --- The hourly runs --------------------------------------------------------------------
 
     def run(self, window: Window) -> None:
-        """An hourly run reads the window now, and replaces it."""
+        """An hourly run reads the window now, and replaces it; without windows the whole table."""
         self.lsn += 10
-        old = {i: kept for i, kept in self.hourly.items() if not _in(kept[0], window)}
-        new = {i: (row, self.lsn) for i, row in self.now.items() if _in(row, window)}
+        old = {i: kept for i, kept in self.hourly.items() if not self.is_in(kept[0], window)}
+        new = {i: (row, self.lsn) for i, row in self.now.items() if self.is_in(row, window)}
         self.hourly = old | new
         self.windows.append(window)
-        hours = whole_hours(window)
-        touched = [kept for kept in self.hourly.values() if _in(kept[0], hours)]
         cut = Cut(f"run at {self.lsn}", "700:720:", self.lsn, window.end)
-        self._write_hourly(
-            touched, inside_for_write(hours, "order_time"), RunCommit(window, ReadMode.VIEW, 0, cut)
-        )
+        if not self.shape.has_windows:
+            whole = RunCommit(None, ReadMode.TABLES, 0, cut)
+            self._write_hourly(self.hourly.values(), None, whole)
+            return
+        hours = whole_hours(window)
+        touched = [kept for kept in self.hourly.values() if self.is_in(kept[0], hours)]
+        where = inside_for_write(hours, quoted(self.shape.time))
+        self._write_hourly(touched, where, RunCommit(window, ReadMode.VIEW, 0, cut))
+
+    def is_in(self, row: dict, window: Window) -> bool:
+        """Whether a run of the window replaces the row."""
+        return not self.shape.has_windows or window.start <= row[self.shape.time] < window.end
 
     def correct_by_hand(self, order_id: int) -> None:
         """Somebody changes a row of the hourly table, which is no run."""
         row, lsn = self.hourly[order_id]
-        self.hourly[order_id] = (row | {"client_name": "by hand"}, lsn)
+        self.hourly[order_id] = (row | {self.shape.text: "by hand"}, lsn)
         DeltaTable(self.settings.table_uri(ORDERS_ENRICHED_BATCH)).update(
-            predicate=f"order_id = {order_id}", new_values={"client_name": "by hand"}
+            predicate=self.shape.plan.row_keys.condition([self.shape.key(order_id)]),
+            new_values={quoted(self.shape.text): "by hand"},
         )
 
-    def _write_hourly(self, kept: Iterable[tuple[dict, int]], where: str, run: RunCommit) -> None:
+    def _write_hourly(
+        self, kept: Iterable[tuple[dict, int]], where: str | None, run: RunCommit
+    ) -> None:
         rows = [
             row
-            | {HOURLY_PARTITION: row["order_time"].date()}
+            | {HOURLY_PARTITION: row[self.shape.time].date()}
             | {"run_id": f"run at {lsn}", "cut_snapshot": "700:720:", "cut_lsn": lsn}
             for row, lsn in kept
         ]
         uri = self.settings.table_uri(ORDERS_ENRICHED_BATCH)
         if not DeltaTable.is_deltatable(uri):
-            DeltaTable.create(uri, HOURLY_SCHEMA, partition_by=[HOURLY_PARTITION])
+            DeltaTable.create(uri, self._hourly_schema, partition_by=[HOURLY_PARTITION])
         write_deltalake(
             uri,
-            pa.Table.from_pylist(rows, HOURLY_SCHEMA),
+            pa.Table.from_pylist(rows, self._hourly_schema),
             mode="overwrite",
             predicate=where,
             commit_properties=CommitProperties(custom_metadata={"userMetadata": run.as_json()}),
@@ -185,14 +193,8 @@ class Shop:
         switch_content(self.settings.table_uri(change_log_table(mode)), new)
 
     def _append(self, uri: str, changes: list[dict], frontier: int) -> None:
-        log = AppendLog(
-            uri, arrow_schema(CHANGE_LOG_COLUMNS), CHANGE_LOG_PARTITION, 24, self.capture_id
-        )
-        log.append(pa.Table.from_pylist(changes, LOG_SCHEMA), frontier, frontier)
-
-
-def _in(row: dict, window: Window) -> bool:
-    return window.start <= row["order_time"] < window.end
+        log = AppendLog(uri, self._log_schema, CHANGE_PARTITION, 24, self.capture_id)
+        log.append(pa.Table.from_pylist(changes, self._log_schema), frontier, frontier)
 
 
 class Expected:
@@ -213,9 +215,10 @@ class Expected:
 
     def replace(self, windows: Iterable[Window]) -> None:
         for window in windows:
-            self.rows = {i: one for i, one in self.rows.items() if not _in(one[0], window)}
+            is_in = self.shop.is_in
+            self.rows = {i: one for i, one in self.rows.items() if not is_in(one[0], window)}
             for i, (row, lsn) in self.shop.hourly.items():
-                if _in(row, window):
+                if is_in(row, window):
                     self.rows[i] = (row, "batch", lsn)
 
     def switch(self, feed: str) -> None:
@@ -229,27 +232,30 @@ class Expected:
         for change in self.shop.logs[mode]:
             if change["commit_lsn"] <= after:
                 continue
-            row = {name: change[name] for name in ENRICHED}
+            shape = self.shop.shape
+            row = {name: change[name] for name in shape.plan.result.columns}
             if change["op"] == "d":
-                self.rows.pop(change["order_id"], None)
+                self.rows.pop(shape.number_of(row), None)
             else:
-                self.rows[change["order_id"]] = (row, str(mode), change["commit_lsn"])
+                self.rows[shape.number_of(row)] = (row, str(mode), change["commit_lsn"])
             self._seen_lsn = change["commit_lsn"]
 
 
-def published(settings: Settings, version: int | None = None) -> dict[int, tuple[dict, str, int]]:
+def published(
+    settings: Settings, version: int | None = None, shape: Shape = PIZZERIA
+) -> dict[int, tuple[dict, str, int]]:
     """The published table as Expected has it. Fails when an order is there twice."""
     table = DeltaTable(settings.table_uri(ORDERS_ENRICHED), version=version)
     rows = table.to_pyarrow_table().to_pylist()
     found = {}
     for row in rows:
-        assert row["order_id"] not in found, f"order {row['order_id']} is there twice"
-        assert (row.pop("order_date"), row.pop("order_hour")) == (
-            row["order_time"].date(),
-            row["order_time"].hour,
-        )
+        number = shape.number_of(row)
+        assert number not in found, f"order {number} is there twice"
+        if shape.has_windows:
+            time = row[shape.time]
+            assert (row.pop("order_date"), row.pop("order_hour")) == (time.date(), time.hour)
         fed_by, position = row.pop("fed_by"), row.pop("position")
-        found[row["order_id"]] = (row, fed_by, position)
+        found[number] = (row, fed_by, position)
     return found
 
 

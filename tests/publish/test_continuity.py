@@ -16,7 +16,7 @@ from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 
-from tests.publish.shop import DAY, Shop, hour, published, version_of
+from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of
 
 OUTBOX, TEMPORAL = StreamMode.OUTBOX, StreamMode.TEMPORAL
 BELOW, ABOVE = -900, 900
@@ -24,11 +24,11 @@ BELOW, ABOVE = -900, 900
 
 
 def switch(settings: Settings, feed: str) -> None:
-    cutover.switch(settings, feed, 1, "a test", DAY)
+    cutover.switch(settings, PLAN, feed, 1, "a test", DAY)
 
 
 def publish(settings: Settings) -> None:
-    while not step(settings).is_all:
+    while not step(settings, PLAN).is_all:
         pass
 
 
@@ -79,7 +79,7 @@ def test_a_feed_of_another_capture_is_refused_by_name(
     reset_with_a_gap(shop, distance)
     for _ in range(2):
         with pytest.raises(FeedReplacedError, match="lockstep publish switch batch") as refused:
-            step(settings)
+            step(settings, PLAN)
     assert f"at LSN {shop.lsn}" in str(refused.value)
     assert (version_of(settings), published(settings)) == (before, rows)
     assert not FeedReplacedError.restart_helps
@@ -94,7 +94,7 @@ def test_a_feed_of_another_capture_that_has_come_past_the_mark_is_refused_still(
     shop.stream(OUTBOX)
     rows = published(settings)
     with pytest.raises(FeedReplacedError):
-        step(settings)
+        step(settings, PLAN)
     assert published(settings) == rows
 
 
@@ -144,7 +144,7 @@ def test_a_feed_that_is_filled_again_from_the_start_is_waited_for_by_name(
 ) -> None:
     shutil.rmtree(settings.table_uri(change_log_table(OUTBOX)))
     all_of_it = shop.logs[OUTBOX]
-    mark = fed_of(open_or_create(settings)).reached
+    mark = fed_of(open_or_create(settings, PLAN.result)).reached
     shop.order(1)
     for known in (0, 2):
         lsn, shop.lsn = shop.lsn, all_of_it[known]["commit_lsn"]
@@ -152,7 +152,7 @@ def test_a_feed_that_is_filled_again_from_the_start_is_waited_for_by_name(
         shop.rebuild(OUTBOX, from_snapshot=False)
         shop.lsn = lsn
         with pytest.raises(FeedBehindError, match=f"up to LSN {mark}.*has reached LSN"):
-            step(settings)
+            step(settings, PLAN)
     assert FeedBehindError.restart_helps
     shop.logs[OUTBOX] = all_of_it
     shop.rebuild(OUTBOX, from_snapshot=False)
@@ -189,16 +189,16 @@ def test_a_home_of_before_captures_had_numbers_takes_them_up_and_goes_on(
     old_shop.order(0)
     old_shop.stream(OUTBOX)
     publish(settings)
-    assert fed_of(open_or_create(settings)).capture_id is None
+    assert fed_of(open_or_create(settings, PLAN.result)).capture_id is None
     old_shop.capture_id = 1
     old_shop.order(0)
     old_shop.stream(OUTBOX)
     publish(settings)
-    assert fed_of(open_or_create(settings)).capture_id == 1
+    assert fed_of(open_or_create(settings, PLAN.result)).capture_id == 1
     assert {i: row for i, (row, *_) in published(settings).items()} == old_shop.now
     reset_with_a_gap(old_shop, ABOVE)
     with pytest.raises(FeedReplacedError):
-        step(settings)
+        step(settings, PLAN)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_reset_before_captures_had_numbers_is_refused_too(
     rows = published(settings)
     reset_with_a_gap(old_shop, distance)
     with pytest.raises(error, match="lockstep publish switch batch"):
-        step(settings)
+        step(settings, PLAN)
     assert published(settings) == rows
 
 
@@ -225,15 +225,15 @@ def test_a_snapshot_alone_is_no_proof_that_the_capture_is_the_same(
     shop.reset_capture(1, shop.lsn)
     shop.rebuild(OUTBOX, from_snapshot=True)
     with pytest.raises(FeedReplacedError, match="newest change that is published"):
-        step(settings)
+        step(settings, PLAN)
 
 
 def test_the_capture_is_known_after_the_log_was_shortened(settings: Settings, shop: Shop) -> None:
-    table = open_or_create(settings)
+    table = open_or_create(settings, PLAN.result)
     table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 hours"})
     table.create_checkpoint()
     table.cleanup_metadata()
     assert fed_of(DeltaTable(table.table_uri)).capture_id == shop.capture_id
     reset_with_a_gap(shop, ABOVE)
     with pytest.raises(FeedReplacedError):
-        step(settings)
+        step(settings, PLAN)

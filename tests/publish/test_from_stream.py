@@ -10,7 +10,7 @@ from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 
-from tests.publish.shop import DAY, Shop, hour, published, version_of
+from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of
 
 OUTBOX = StreamMode.OUTBOX
 
@@ -22,7 +22,7 @@ def shop(settings: Settings, proved: None) -> Shop:
     for number in (0, 0, 1, 1):
         shop.order(number)
     shop.stream(OUTBOX)
-    cutover.switch(settings, OUTBOX, 1, "a test", DAY)
+    cutover.switch(settings, PLAN, OUTBOX, 1, "a test", DAY)
     return shop
 
 
@@ -40,7 +40,7 @@ def test_a_cancelled_order_goes_though_its_change_does_not_say_of_which_hour(
     shop.cancel(1)
     shop.change(3)
     shop.stream(OUTBOX)
-    assert step(settings).is_all
+    assert step(settings, PLAN).is_all
     assert set(published(settings)) == {2, 3, 4}
     assert version_of(settings) == before + 1
 
@@ -49,7 +49,7 @@ def test_files_of_other_hours_are_left_alone(settings: Settings, shop: Shop) -> 
     before = files_by_hour(settings)
     shop.change(3)
     shop.stream(OUTBOX)
-    step(settings)
+    step(settings, PLAN)
     after = files_by_hour(settings)
     assert before.keys() == after.keys()
     assert [name for name in before if before[name] != after[name]] == [
@@ -61,17 +61,17 @@ def test_an_order_that_came_and_went_moves_the_mark_alone(settings: Settings, sh
     before = published(settings)
     shop.cancel(shop.order(1))
     frontier = shop.stream(OUTBOX)
-    assert step(settings).has_published
+    assert step(settings, PLAN).has_published
     assert published(settings) == before
-    assert fed_of(open_or_create(settings)).reached == frontier
-    assert not step(settings).has_published
+    assert fed_of(open_or_create(settings, PLAN.result)).reached == frontier
+    assert not step(settings, PLAN).has_published
 
 
 def test_a_frontier_that_moves_without_orders_is_no_commit(settings: Settings, shop: Shop) -> None:
     shop.lsn += 500
     shop.stream(OUTBOX)
     before = version_of(settings)
-    found = step(settings)
+    found = step(settings, PLAN)
     assert (found.has_published, found.is_all) == (False, True)
     assert version_of(settings) == before
 
@@ -85,7 +85,7 @@ def test_much_comes_in_shares_that_end_with_a_transaction(
     shop.stream(OUTBOX)
     counts = []
     while True:
-        done = step(settings)
+        done = step(settings, PLAN)
         counts.append(len(published(settings)) - 4)
         if done.is_all:
             break
@@ -103,7 +103,7 @@ def test_a_transaction_larger_than_a_share_comes_in_whole(
     last = shop.order(1)
     shop.stream(OUTBOX)
     seen = []
-    while not step(settings).is_all:
+    while not step(settings, PLAN).is_all:
         seen.append(len(published(settings)) - 4)
     assert seen == [1, 6]
     assert {first, last} <= set(published(settings))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from lockstep.ledger import cutovers
@@ -10,9 +11,10 @@ from lockstep.model.window import HOUR, Window
 from lockstep.publish import from_stream
 from lockstep.publish import switch as cutover
 from lockstep.publish import table as published_table
-from lockstep.publish.step import step
+from lockstep.publish.step import Step, step
 from lockstep.settings import Settings
 
+from tests.publish.shapes import PIZZERIA, Shape, samples
 from tests.publish.shop import Expected, Shop, hour, published, version_of
 
 MODES = (StreamMode.OUTBOX, StreamMode.TEMPORAL)
@@ -28,9 +30,10 @@ class KilledError(BaseException):
 class History:
     """The shop, the table, what it should hold, and kills."""
 
-    def __init__(self, settings: Settings, seed: int) -> None:
+    def __init__(self, settings: Settings, seed: int, shape: Shape) -> None:
         self.settings = settings
-        self.shop = Shop(settings, seed)
+        self.shop = Shop(settings, seed, shape)
+        self.plan = shape.plan
         self.expected = Expected(self.shop)
         self.random = self.shop.random
         self.hour = 0
@@ -43,7 +46,19 @@ class History:
 
     def rows(self) -> dict[int, dict]:
         """The orders that consumers see."""
-        return {order_id: row for order_id, (row, *_) in published(self.settings).items()}
+        return {number: row for number, (row, *_) in self.published().items()}
+
+    def published(self, version: int | None = None) -> dict[int, tuple[dict, str, int]]:
+        """The published table; fails when a row is there twice."""
+        return published(self.settings, version, self.shop.shape)
+
+    def settle(self) -> None:
+        """What the publisher does after a switch."""
+        table = published_table.open_or_create(self.settings, self.plan.result)
+        cutover.settle(self.settings, table)
+
+    def _step(self) -> Step:
+        return step(self.settings, self.plan)
 
     def _orders(self) -> None:
         for _ in range(self.random.randrange(1, 5)):
@@ -74,15 +89,15 @@ class History:
 
     def publish(self) -> None:
         """All that the feed has, in as many steps as it takes, some of them killed."""
-        self._perhaps_killed(lambda: step(self.settings))
+        self._perhaps_killed(self._step)
         before = version_of(self.settings)
-        while not step(self.settings).is_all:
+        while not self._step().is_all:
             assert version_of(self.settings) <= before + 1
-            published(self.settings)
+            self.published()
             before = version_of(self.settings)
         self.expected.publish()
-        assert published(self.settings) == self.expected.rows
-        assert not step(self.settings).has_published
+        assert self.published() == self.expected.rows
+        assert not self._step().has_published
 
     def switch(self, feed: str | None = None) -> None:
         """To another feed, killed before its commit, or before the ledger's line."""
@@ -96,20 +111,20 @@ class History:
         before = version_of(self.settings)
 
         def act() -> None:
-            cutover.switch(self.settings, feed, 1, "the owner", NOW)
+            cutover.switch(self.settings, self.plan, feed, 1, "the owner", NOW)
 
         self._perhaps_killed(act)
         assert version_of(self.settings) == before
         if self.random.random() < 0.3:
-            cutover.settle(self.settings, published_table.open_or_create(self.settings))
+            self.settle()
             with self._killed_in(cutovers, "append"):
                 act()
         else:
             act()
         self.switches += 1
-        assert published(self.settings, before) == self.expected.rows
+        assert self.published(before) == self.expected.rows
         self.expected.switch(feed)
-        assert published(self.settings, before + 1) == self.expected.rows
+        assert self.published(before + 1) == self.expected.rows
 
     def _perhaps_killed(self, act: Callable[[], object]) -> None:
         before = version_of(self.settings)
@@ -146,8 +161,26 @@ class _Killed:
 def test_every_version_is_what_its_feed_has(
     settings: Settings, proved: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
+    check_history(History(settings, seed, PIZZERIA), monkeypatch)
+
+
+@pytest.mark.parametrize("has_time", [True, False])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_so_it_is_of_a_pipeline_with_other_names_and_types_and_a_key_of_two_columns(
+    tmp_path: Path,
+    settings: Settings,
+    proved: None,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    has_time: bool,
+) -> None:
+    """Without a time the hourly table is published whole."""
+    shape = samples(tmp_path / "project", has_time=has_time)
+    check_history(History(settings, seed, shape), monkeypatch)
+
+
+def check_history(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(from_stream, "CHANGES_MAX", 7)
-    history = History(settings, seed)
     history._orders()
     history.shop.begin_capture(StreamMode.OUTBOX, with_snapshot=False)
     history.shop.begin_capture(StreamMode.TEMPORAL, with_snapshot=True)
@@ -162,7 +195,7 @@ def test_every_version_is_what_its_feed_has(
     history.publish()
     assert history.rows() == history.shop.now
     assert history.kills
-    cutover.settle(settings, published_table.open_or_create(settings))
-    assert len(cutovers.lines(settings)) == history.switches
-    for version in range(version_of(settings) + 1):
-        published(settings, version)
+    history.settle()
+    assert len(cutovers.lines(history.settings)) == history.switches
+    for version in range(version_of(history.settings) + 1):
+        history.published(version)

@@ -24,7 +24,7 @@ from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
 from lockstep.supervise.observation import observe, observe_started
 from typer.testing import CliRunner
 
-from tests.publish.shop import DAY, Shop, hour, published, version_of
+from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of
 
 SECONDS_MAX = 60.0
 MAINTAIN_COMMITS = 5
@@ -69,7 +69,7 @@ def let_outbox_feed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None
     with monkeypatch.context() as proved:
         proved.setattr(conditions, "require_verified", lambda *_: None)
         proved.setattr(conditions, "require_running", lambda *_: None)
-        cutover.switch(settings, "outbox", 1, "a test", DAY)
+        cutover.switch(settings, PLAN, "outbox", 1, "a test", DAY)
 
 
 def test_it_follows_the_feed_through_kill_and_switch(

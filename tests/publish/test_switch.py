@@ -18,7 +18,7 @@ from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 
-from tests.publish.shop import Shop, hour, published, version_of
+from tests.publish.shop import PLAN, Shop, hour, published, version_of
 
 OUTBOX = StreamMode.OUTBOX
 AS_OF = hour(2).end + timedelta(minutes=5)
@@ -40,7 +40,7 @@ def shop(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Shop:
     shop.change(5)
     shop.cancel(6)
     shop.stream(OUTBOX)
-    step(settings)
+    step(settings, PLAN)
     return shop
 
 
@@ -68,7 +68,7 @@ def judge(settings: Settings, *verdicts: Verdict | None, mode: StreamMode = OUTB
 
 
 def switch(settings: Settings, feed: str, hours: int = 3) -> cutovers.Cutover:
-    return cutover.switch(settings, feed, hours, "the owner", AS_OF)
+    return cutover.switch(settings, PLAN, feed, hours, "the owner", AS_OF)
 
 
 PASS, FAIL, WAITING = Verdict.PASS, Verdict.FAIL, Verdict.WAITING
@@ -93,7 +93,7 @@ def test_a_stream_that_is_not_verified_is_refused(
     judge(settings, *verdicts)
     judge(settings, PASS, PASS, PASS, mode=StreamMode.TEMPORAL)  # another's proof is none
     before = version_of(settings)
-    for ask in (switch, lambda *_: cutover.plan(settings, OUTBOX, 3, AS_OF)):
+    for ask in (switch, lambda *_: cutover.plan_switch(settings, PLAN, OUTBOX, 3, AS_OF)):
         with pytest.raises(CutoverRefusedError, match=why):
             ask(settings, OUTBOX)
     assert version_of(settings) == before
@@ -117,7 +117,7 @@ def test_a_verified_stream_feeds_in_one_commit_and_the_ledger_says_so(
 ) -> None:
     judge(settings, PASS, PASS, PASS)
     before, old = version_of(settings), published(settings)
-    assert cutover.plan(settings, OUTBOX, 3, AS_OF).rows == len(old) == 12
+    assert cutover.plan_switch(settings, PLAN, OUTBOX, 3, AS_OF).rows == len(old) == 12
     line = switch(settings, OUTBOX)
     assert version_of(settings) == before + 1
     new = published(settings)
@@ -140,7 +140,7 @@ def test_back_to_the_batch_is_one_commit_that_needs_no_proof(
     switch(settings, OUTBOX)
     late, new = shop.order(2), shop.order(3)
     shop.stream(OUTBOX)
-    step(settings)
+    step(settings, PLAN)
     assert {late, new} <= set(published(settings))
     judge(settings, FAIL, FAIL, FAIL)
     before = version_of(settings)
@@ -151,7 +151,7 @@ def test_back_to_the_batch_is_one_commit_that_needs_no_proof(
     assert back[new][1] == "outbox"  # no run has written its hour yet
     assert (line.lsn, line.verified_since) == (shop.lsn, None)
     shop.run(hour(3))
-    step(settings)
+    step(settings, PLAN)
     assert published(settings)[new][1] == "batch"
 
 
@@ -176,7 +176,7 @@ def test_a_stream_that_has_not_passed_the_last_cut_is_refused(
 ) -> None:
     judge(settings, PASS, PASS, PASS)
     shop.run(hour(2))
-    step(settings)
+    step(settings, PLAN)
     before = version_of(settings)
     with pytest.raises(
         CutoverRefusedError, match=f"not yet the last hourly run's cut at {shop.lsn}"
@@ -194,7 +194,7 @@ def test_a_stream_behind_the_one_that_feeds_is_refused(settings: Settings, shop:
     switch(settings, OUTBOX)
     shop.order(3)
     shop.stream(OUTBOX)
-    step(settings)
+    step(settings, PLAN)
     with pytest.raises(CutoverRefusedError, match="not yet what outbox has published"):
         switch(settings, StreamMode.TEMPORAL)
     shop.stream(StreamMode.TEMPORAL)
@@ -226,7 +226,7 @@ def test_without_an_hourly_table_the_batch_takes_over_what_is_there(
     switch(settings, OUTBOX)
     switch(settings, "batch")
     assert list(published(settings)) == [1]
-    assert not step(settings).has_published
+    assert not step(settings, PLAN).has_published
 
 
 def test_a_second_writer_waits_and_is_told(
@@ -235,10 +235,10 @@ def test_a_second_writer_waits_and_is_told(
     judge(settings, PASS, PASS, PASS)
     monkeypatch.setattr(cutover, "WRITER_SECONDS_MAX", 0.1)
     with sole_writer(settings, ORDERS_ENRICHED):
-        for act in (lambda: step(settings), lambda: switch(settings, OUTBOX)):
+        for act in (lambda: step(settings, PLAN), lambda: switch(settings, OUTBOX)):
             with pytest.raises(WriterBusyError):
                 act()
-    assert fed_of(open_or_create(settings)).feed == "batch"
+    assert fed_of(open_or_create(settings, PLAN.result)).feed == "batch"
 
 
 def test_the_line_of_a_killed_switch_is_written_later(
@@ -253,10 +253,10 @@ def test_the_line_of_a_killed_switch_is_written_later(
         killing.setattr(cutovers, "append", die)
         with pytest.raises(LockstepError, match="killed"):
             switch(settings, OUTBOX)
-    assert fed_of(open_or_create(settings)).feed == "outbox"
+    assert fed_of(open_or_create(settings, PLAN.result)).feed == "outbox"
     assert cutovers.lines(settings) == []
     for _ in range(2):
-        cutover.settle(settings, open_or_create(settings))
+        cutover.settle(settings, open_or_create(settings, PLAN.result))
     [line] = cutovers.lines(settings)
     assert (line.to_feed, line.rows_after, line.approved_by) == ("outbox", 11, "the owner")
 
@@ -264,7 +264,7 @@ def test_the_line_of_a_killed_switch_is_written_later(
 def test_the_feed_is_known_after_the_log_was_shortened(settings: Settings, shop: Shop) -> None:
     judge(settings, PASS, PASS, PASS)
     switch(settings, OUTBOX)
-    table = open_or_create(settings)
+    table = open_or_create(settings, PLAN.result)
     before = fed_of(table)
     table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 hours"})
     table.optimize.compact()

@@ -11,6 +11,7 @@ from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pizzeria import (
     HISTORY_OF_BEFORE,
     HOURLY_PARTITIONS_OF_BEFORE,
+    ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
     SOURCE_HISTORY,
 )
@@ -22,7 +23,7 @@ from lockstep.streams import identity, upgrade
 from lockstep.streams.identity import StreamIdentity
 from lockstep.supervise import lease
 
-from tests.publish.shop import Shop, hour, published
+from tests.publish.shop import PLAN, Shop, hour, published
 from tests.streams.topics import settings_of
 
 
@@ -109,7 +110,7 @@ def shop(tmp_path: Path) -> Shop:
         shop.run(hour(number))
     shop.order(1)
     shop.run(hour(1))
-    step(shop.settings)
+    step(shop.settings, PLAN)
     lay_out_as_before(shop.settings)
     return shop
 
@@ -157,8 +158,8 @@ def test_the_hourly_table_gets_a_partition_for_each_day_and_keeps_rows_and_histo
     assert [written_by(table, hour(number)).run.window for number in range(5)] == [
         hour(number) for number in range(5)
     ]
-    assert windows_since(table, version) == []
-    step(settings)
+    assert windows_since(table, version, ORDER_TIME) == []
+    step(settings, PLAN)
     assert published(settings) == of_consumers
     assert upgrade.upgrade(settings) == []
 
@@ -167,14 +168,17 @@ def test_an_upgraded_hourly_table_is_written_and_published_as_before(shop: Shop)
     upgrade.upgrade(shop.settings)
     late = shop.order(3)
     shop.run(hour(3))
-    step(shop.settings)
+    step(shop.settings, PLAN)
     assert late in published(shop.settings)
     assert len(rows_of(shop.settings)) == 7
 
 
 def test_an_hourly_table_of_before_is_refused_with_the_remedy(shop: Shop) -> None:
     table = hourly_table(shop.settings)
-    for read in (lambda: written_by(table, hour(1)), lambda: windows_since(table, None)):
+    for read in (
+        lambda: written_by(table, hour(1)),
+        lambda: windows_since(table, None, ORDER_TIME),
+    ):
         with pytest.raises(LakehouseError, match="lockstep upgrade"):
             read()
 

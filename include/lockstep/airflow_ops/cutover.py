@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lockstep.errors import LockstepError
+from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 
 
@@ -17,12 +18,16 @@ def hours_asked_for() -> int:
 
 def question(feed: str, hours: int) -> str:
     """What a person decides about, as Markdown. Fails, without retries, when it is refused."""
+    from lockstep.pipeline.plan import plan_named
     from lockstep.publish import formatting, switch
 
+    settings = Settings.load()
     try:
-        return formatting.of_plan(switch.plan(Settings.load(), feed, hours, datetime.now(UTC)))
+        plan = plan_named(settings.project, MANIFEST)
+        planned = switch.plan_switch(settings, plan, feed, hours, datetime.now(UTC))
     except LockstepError as error:
         raise AirflowFailException(str(error)) from None
+    return formatting.of_plan(planned)
 
 
 def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:
@@ -30,12 +35,14 @@ def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:
 
     Fails when it is refused by now. A retry helps where the last hour is being compared just now.
     """
+    from lockstep.pipeline.plan import plan_named
     from lockstep.publish import formatting, switch
 
-    user = approval["responded_by_user"]
+    settings, user = Settings.load(), approval["responded_by_user"]
     try:
+        plan = plan_named(settings.project, MANIFEST)
         line = switch.switch(
-            Settings.load(), feed, hours, f"{user['name']} in Airflow", datetime.now(UTC)
+            settings, plan, feed, hours, f"{user['name']} in Airflow", datetime.now(UTC)
         )
     except LockstepError as error:
         raise AirflowException(str(error)) from None

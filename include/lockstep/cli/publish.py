@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lockstep.model.modes import BATCH, FEEDS, PUBLISHER, StreamMode
+from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 
 WRITER_SECONDS_MAX = 60.0
@@ -30,16 +31,15 @@ def status() -> None:
     """Show what feeds the published table, which streams could, and the last switches."""
     from lockstep.ledger import cutovers
     from lockstep.publish import formatting
-    from lockstep.publish.table import exists, fed_of, open_or_create
+    from lockstep.publish.table import fed_of, open_published
     from lockstep.supervise.observation import observe
 
     settings, console = Settings.load(), Console(highlight=False)
-    if exists(settings):
-        table = open_or_create(settings)
+    if (table := open_published(settings)) is not None:
         fed = fed_of(table)
         far = "hourly table's version" if fed.feed == BATCH else "LSN"
         console.print(f"fed by {fed.feed}, published up to {far} {fed.reached}")
-        console.print(f"{table.count():,} orders in version {table.version()}")
+        console.print(f"{table.count():,} rows in version {table.version()}")
     else:
         console.print("nothing is published yet: `lockstep publish start`")
     finding = observe(settings, PUBLISHER).finding
@@ -76,11 +76,13 @@ def stop() -> None:
 @app.command()
 def step() -> None:
     """Publish all that the feed has now, without a publisher; then end."""
+    from lockstep.pipeline.plan import plan_named
     from lockstep.publish.step import step as publish_step
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
+    plan = plan_named(settings.project, MANIFEST)
     with console.status("publishing …"):
-        while not (done := publish_step(settings, WRITER_SECONDS_MAX)).is_all:
+        while not (done := publish_step(settings, plan, WRITER_SECONDS_MAX)).is_all:
             pass
     console.print(f"published up to {done.reached} of {done.feed}")
 
@@ -99,17 +101,19 @@ def switch(
     A stream is refused unless it is verified through the last due hour, for so many hours without
     a gap, runs, and has passed the last hourly run's cut. The batch never is.
     """
+    from lockstep.pipeline.plan import plan_named
     from lockstep.publish import formatting
     from lockstep.publish import switch as cutover
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
-    hours = hours or settings.cutover_hours
-    console.print(formatting.of_plan(cutover.plan(settings, feed.value, hours, datetime.now(UTC))))
+    hours, plan = hours or settings.cutover_hours, plan_named(settings.project, MANIFEST)
+    planned = cutover.plan_switch(settings, plan, feed.value, hours, datetime.now(UTC))
+    console.print(formatting.of_plan(planned))
     if not yes:
         typer.confirm("switch?", abort=True)
     approved_by = f"{getpass.getuser()} by `lockstep publish switch`"
     with console.status("switching …"):
-        line = cutover.switch(settings, feed.value, hours, approved_by, datetime.now(UTC))
+        line = cutover.switch(settings, plan, feed.value, hours, approved_by, datetime.now(UTC))
     console.print(formatting.of_cutover(line), markup=False)
 
 
@@ -117,16 +121,20 @@ def _feeds_table(settings: Settings) -> Table:
     """Each stream that was ever compared: whether it may feed the table now, or why not."""
     from lockstep.errors import LockstepError
     from lockstep.ledger import book
+    from lockstep.pipeline.plan import plan_named
     from lockstep.publish import conditions
 
     table = Table(box=None, pad_edge=False)
     for title in ("stream", "may feed it", "because"):
         table.add_column(title)
+    version = plan_named(settings.project, MANIFEST).version
     compared = {line.mode for line in book.judged(settings)}
     for mode in (mode for mode in StreamMode if mode in compared):
         now = datetime.now(UTC)
         try:
-            reach = conditions.require_verified(settings, mode, settings.cutover_hours, now)
+            reach = conditions.require_verified(
+                settings, version, mode, settings.cutover_hours, now
+            )
             conditions.require_running(settings, mode)
             table.add_row(mode, "[green]yes[/]", f"verified since {reach.since:%Y-%m-%d %H:%M}Z")
         except LockstepError as error:

@@ -32,6 +32,21 @@ raced: what it read may be of after the commit. committed_at is the database's
 clock, captured_at Debezium's, seen_at and written_at the driver's.
 """
 CHANGE_PARTITION = "commit_date"
+PUBLISHED_COLUMNS = {
+    "order_date": "date",
+    "order_hour": "int",
+    "fed_by": "string",
+    "position": "bigint",
+}
+"""Of the published table, the one that consumers read: one row for each row that there is now.
+
+order_date and order_hour are the UTC day of the pipeline's time column and its hour in it; a
+pipeline without one has neither. fed_by is the row's own feed, one of FEEDS. position is an LSN: of
+the commit that the row is the state of, or, in rows of the hourly table, of the cut they were read
+at. Only lockstep.publish writes it.
+"""
+PUBLISHED_PARTITIONS = ("order_date", "order_hour")
+"""A merge of new rows opens the files of their hours alone."""
 HISTORY_COLUMNS = {
     "table": "string",
     "row_key": "string",

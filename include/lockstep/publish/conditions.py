@@ -10,8 +10,7 @@ from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, ver
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import HOUR, last_due_window
-from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST, change_log_table
+from lockstep.pizzeria import change_log_table
 from lockstep.publish.table import Fed
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of, reached_of
@@ -25,14 +24,16 @@ FRONTIER_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.1
 
 
-def require_verified(settings: Settings, mode: StreamMode, hours: int, as_of: datetime) -> Verified:
+def require_verified(
+    settings: Settings, version: str, mode: StreamMode, hours: int, as_of: datetime
+) -> Verified:
     """Through the last window that is due, for so many hours without a gap; gives since when.
 
-    A gap before these hours does not matter. Raises CutoverRefusedError, naming the window that
+    version: of the pipeline; what was compared in another one counts for nothing. A gap before
+    these hours does not matter. Raises CutoverRefusedError, naming the window that
     is in the way.
     """
     lines = [line for line in book.judged(settings) if line.mode is mode]
-    version = plan_named(settings.project, MANIFEST).version
     reach, due = verified(lines, version), last_due_window(as_of)
     if reach is None:
         raise CutoverRefusedError(
@@ -85,7 +86,7 @@ def require_past(settings: Settings, mode: StreamMode, lsn: int, what: str) -> D
 def require_same_capture(mode: StreamMode, log: DeltaTable, fed: Fed) -> None:
     """Raises CutoverRefusedError when the log is not of the capture that the feeding stream is of.
 
-    A log of another capture does not know what changed between the two: an order cancelled in
+    A log of another capture does not know what changed between the two: a row deleted in
     between would stay.
     """
     if capture_id_of(log) != fed.capture_id:

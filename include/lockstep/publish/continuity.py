@@ -8,12 +8,13 @@ capture that their rows are of; nothing else is asked. What follows from an answ
 from deltalake import DeltaTable
 
 from lockstep.errors import FeedBehindError, FeedReplacedError
+from lockstep.pipeline.row_keys import RowKeys, quoted
 from lockstep.publish.table import Fed
 from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sources.delta import run_query
 
 
-def require_continued(published: DeltaTable, log: DeltaTable, fed: Fed) -> int:
+def require_continued(published: DeltaTable, log: DeltaTable, row_keys: RowKeys, fed: Fed) -> int:
     """The log's frontier, at which it has all that is published and each change since.
 
     Raises FeedReplacedError when the log is of another capture, or, where the published table does
@@ -26,7 +27,7 @@ def require_continued(published: DeltaTable, log: DeltaTable, fed: Fed) -> int:
         raise FeedReplacedError(fed.feed, fed.reached, frontier, why)
     if frontier is None or frontier < fed.reached:
         raise FeedBehindError(fed.feed, fed.reached, frontier)
-    if needs_capture_id(log, fed) and not _has_newest_change(published, log, fed.feed):
+    if needs_capture_id(log, fed) and not _has_newest_change(published, log, row_keys, fed.feed):
         why = "the newest change that is published from it is not in it"
         raise FeedReplacedError(fed.feed, fed.reached, frontier, why)
     return frontier
@@ -37,18 +38,21 @@ def needs_capture_id(log: DeltaTable, fed: Fed) -> bool:
     return fed.capture_id is None and capture_id_of(log) is not None
 
 
-def _has_newest_change(published: DeltaTable, log: DeltaTable, feed: str) -> bool:
+def _has_newest_change(
+    published: DeltaTable, log: DeltaTable, row_keys: RowKeys, feed: str
+) -> bool:
     """Whether the log has the newest change that the feed gave to the published table.
 
     Changes of a snapshot prove nothing: they have the position 0 in every capture.
     """
     newest = f"""
-        SELECT order_id, position FROM published WHERE fed_by = '{feed}' AND position > 0
-        ORDER BY position DESC LIMIT 1
-    """  # noqa: S608 - a name of pizzeria.py
+        SELECT {", ".join(map(quoted, row_keys.names))}, position FROM published
+        WHERE fed_by = '{feed}' AND position > 0 ORDER BY position DESC LIMIT 1
+    """  # noqa: S608 - names only
     found = run_query(newest, {"published": published}).read_all().to_pylist()
     if not found:
         return False
-    order_id, position = found[0].values()
-    query = f"SELECT 1 FROM log WHERE order_id = {order_id} AND commit_lsn = {position} LIMIT 1"  # noqa: S608 - numbers
+    *key, position = found[0].values()
+    change = f"{row_keys.condition([tuple(key)])} AND commit_lsn = {position}"
+    query = f"SELECT 1 FROM log WHERE {change} LIMIT 1"  # noqa: S608 - literals
     return run_query(query, {"log": log}).read_all().num_rows > 0

@@ -6,52 +6,68 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lockstep.model.modes import BATCH
 from lockstep.model.window import HOUR, Window
-from lockstep.pizzeria import ORDER_TIME, ORDERS_ENRICHED_PARTITIONS
+from lockstep.pipeline.result import Result
+from lockstep.pipeline.result_tables import PUBLISHED_PARTITIONS
+from lockstep.pipeline.row_keys import quoted
 from lockstep.publish import table as published_table
-from lockstep.publish.table import SCHEMA, Mark
+from lockstep.publish.queries import hourly_rows, published_rows
+from lockstep.publish.table import Mark, schema_of
 from lockstep.sinks.window_conditions import inside, of_time
 from lockstep.sources.delta import run_query
-from lockstep.sources.hourly_runs import joined
+from lockstep.sources.hourly_runs import joined, windows_since
 
-_DATE, _HOUR = ORDERS_ENRICHED_PARTITIONS
+_DATE, _HOUR = PUBLISHED_PARTITIONS
 _INSTANT = timedelta(microseconds=1)
-_ADDED = ("fed_by", "position")
-_OWN_COLUMNS = ", ".join(name for name in SCHEMA.names if name not in _ADDED)
-_HOURLY_COLUMNS = ", ".join(
-    {
-        _DATE: f"CAST({ORDER_TIME} AS DATE) AS {_DATE}",
-        _HOUR: f"CAST(EXTRACT(HOUR FROM {ORDER_TIME}) AS INT) AS {_HOUR}",
-    }.get(name, name)
-    for name in SCHEMA.names
-    if name not in _ADDED
-)
 
 
-def publish_windows(
-    published: DeltaTable, hourly: DeltaTable | None, windows: Sequence[Window], mark: Mark
+def publish_hourly(
+    published: DeltaTable,
+    hourly: DeltaTable | None,
+    result: Result,
+    since: int | None,
+    mark: Mark,
 ) -> None:
-    """Make the orders of these windows what the hourly table has, in one commit; the others stay.
+    """Make the windows that runs wrote what the hourly table has, in one commit; the others stay.
 
-    Without a window the commit changes no row.
+    since: the hourly table's version that is published already; None for every window. Without a
+    time there are no windows, and the hourly table is published whole. A commit with nothing to
+    publish changes no row. Raises LakehouseError; then nothing has changed.
     """
-    if not windows:
+    if hourly is None:
         published_table.keep_rows(published, mark)
-        return
+    elif result.time is None:
+        found = run_query(hourly_rows(result, "true"), {"hourly": hourly})
+        published_table.replace_rows(published, _as_published(found, result), None, mark)
+    elif windows := windows_since(hourly, since, result.time):
+        _replace_windows(published, hourly, result, windows, mark)
+    else:
+        published_table.keep_rows(published, mark)
+
+
+def _replace_windows(
+    published: DeltaTable,
+    hourly: DeltaTable,
+    result: Result,
+    windows: Sequence[Window],
+    mark: Mark,
+) -> None:
+    time = quoted(result.time)
     hours = _any_of(of_hours(window) for window in joined(map(whole_hours, windows)))
-    within = _any_of(of_time(window, ORDER_TIME) for window in windows)
-    of_hourly = _any_of(inside(window, ORDER_TIME) for window in windows)
+    within = _any_of(of_time(window, time) for window in windows)
+    of_hourly = _any_of(inside(window, time) for window in windows)
     # Of an hour that is not in a window whole, the rest stays.
-    sql = f"""
-        SELECT {_HOURLY_COLUMNS}, '{BATCH}' AS fed_by, cut_lsn AS position
-        FROM hourly WHERE {of_hourly}
-        UNION ALL SELECT {_OWN_COLUMNS}, fed_by, position
-        FROM published WHERE ({hours}) AND NOT ({within})
-    """  # noqa: S608 - names and times only
-    found = run_query(sql, {"hourly": hourly, "published": published})
-    rows = pa.RecordBatchReader.from_batches(SCHEMA, (batch.cast(SCHEMA) for batch in found))
-    published_table.replace_rows(published, rows, hours, mark)
+    rest = published_rows(result, f"({hours}) AND NOT ({within})")
+    found = run_query(
+        f"{hourly_rows(result, of_hourly)} UNION ALL {rest}",
+        {"hourly": hourly, "published": published},
+    )
+    published_table.replace_rows(published, _as_published(found, result), hours, mark)
+
+
+def _as_published(found: pa.RecordBatchReader, result: Result) -> pa.RecordBatchReader:
+    schema = schema_of(result)
+    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in found))
 
 
 def _any_of(conditions: Iterable[str]) -> str:

@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 
 from lockstep.errors import LockstepError, WriterBusyError
 from lockstep.model.modes import BATCH, PUBLISHER
-from lockstep.pizzeria import ORDERS_ENRICHED
+from lockstep.pipeline.plan import Plan, plan_named
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED
 from lockstep.publish.step import Step, step
 from lockstep.publish.switch import settle
-from lockstep.publish.table import exists, fed_of, open_or_create
+from lockstep.publish.table import fed_of, open_or_create, open_published
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import Maintenance
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -69,15 +70,16 @@ class Publisher:
         return 0
 
     def _publish(self) -> None:
+        plan = plan_named(self._settings.project, MANIFEST)
         maintenance = self._maintenance_of_now()
         while not self._asked_to_stop.is_set() and self._is_desired():
             began = self._turned_at = time.monotonic()
             try:
-                done = self._done = step(self._settings)
+                done = self._done = step(self._settings, plan)
                 if done.has_published:
                     self._step_seconds = time.monotonic() - began
                 if done.switched_in != self._settled or maintenance.is_due(done.version):
-                    self._maintain(maintenance)
+                    self._maintain(plan, maintenance)
             except WriterBusyError:  # a switch is under way
                 self._asked_to_stop.wait(POLL_SECONDS)
                 continue
@@ -86,13 +88,13 @@ class Publisher:
                 self._asked_to_stop.wait(POLL_SECONDS)
 
     def _maintenance_of_now(self) -> Maintenance:
-        has_table = exists(self._settings)
-        return Maintenance(open_or_create(self._settings).version() if has_table else 0)
+        table = open_published(self._settings)
+        return Maintenance(0 if table is None else table.version())
 
-    def _maintain(self, maintenance: Maintenance) -> None:
+    def _maintain(self, plan: Plan, maintenance: Maintenance) -> None:
         """See that the last switch is in the ledger; when it is time, tidy the table up."""
         with sole_writer(self._settings, ORDERS_ENRICHED):
-            table = open_or_create(self._settings)
+            table = open_or_create(self._settings, plan.result)
             settle(self._settings, table)
             self._settled = fed_of(table).switched_in
             maintenance.tidy_when_due(table, self._settings.stream_versions_kept_hours)

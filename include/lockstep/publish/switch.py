@@ -1,8 +1,8 @@
 """Switches what feeds the published table, in one commit, after a person has approved it.
 
-To a stream, at its frontier: every order that the stream knows becomes what the stream has, gone
-where it was cancelled; orders of before its time stay as the batch gave them. To the batch: every
-window that the hourly table has becomes what that has; orders of windows that no hourly run has
+To a stream, at its frontier: every row that the stream knows becomes what the stream has, gone
+where it was deleted; rows of before its time stay as the batch gave them. To the batch: every
+window that the hourly table has becomes what that has; rows of windows that no hourly run has
 written yet stay as the stream gave them, until one does. So nothing is lost or doubled.
 """
 
@@ -17,23 +17,31 @@ from lockstep.ledger import cutovers
 from lockstep.ledger.cutovers import Cutover
 from lockstep.ledger.entries import Verified
 from lockstep.model.modes import BATCH, StreamMode
+from lockstep.pipeline.plan import Plan
 from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import conditions
-from lockstep.publish.from_hourly import publish_windows
+from lockstep.publish.from_hourly import publish_hourly
 from lockstep.publish.from_stream import publish_all
 from lockstep.publish.step import publish_new
-from lockstep.publish.table import CUTOVER_METADATA, Fed, Mark, exists, fed_of, open_or_create
+from lockstep.publish.table import (
+    CUTOVER_METADATA,
+    Fed,
+    Mark,
+    fed_of,
+    open_or_create,
+    open_published,
+)
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sources.hourly_runs import newest_run, open_hourly, windows_since
+from lockstep.sources.hourly_runs import newest_run, open_hourly
 
 WRITER_SECONDS_MAX = 60.0
 """For the publisher's step under way."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedSwitch:
     """A switch that may be made; `verified` is the stream's, None for the batch."""
 
     from_feed: str
@@ -42,7 +50,9 @@ class Plan:
     verified: Verified | None
 
 
-def plan(settings: Settings, feed: str, hours: int, as_of: datetime) -> Plan:
+def plan_switch(
+    settings: Settings, plan: Plan, feed: str, hours: int, as_of: datetime
+) -> PlannedSwitch:
     """What a switch to the feed would begin with. Changes nothing.
 
     Raises CutoverRefusedError when it would be refused: the published table is fed by it already,
@@ -50,28 +60,31 @@ def plan(settings: Settings, feed: str, hours: int, as_of: datetime) -> Plan:
     or has not passed the last cut, or is of another capture than the stream that feeds the table.
     A switch to the batch is never refused otherwise.
     """
-    table = open_or_create(settings) if exists(settings) else None
+    table = open_published(settings)
     fed = fed_of(table) if table else Fed(BATCH, None, None, None)
-    reach = _required(settings, fed, feed, hours, as_of)
+    reach = _required(settings, plan, fed, feed, hours, as_of)
     if feed != BATCH:
         _log(settings, StreamMode(feed), fed, open_hourly(settings))
-    return Plan(fed.feed, feed, table.count() if table else 0, reach)
+    return PlannedSwitch(fed.feed, feed, table.count() if table else 0, reach)
 
 
-def switch(settings: Settings, feed: str, hours: int, approved_by: str, as_of: datetime) -> Cutover:
+def switch(
+    settings: Settings, plan: Plan, feed: str, hours: int, approved_by: str, as_of: datetime
+) -> Cutover:
     """Make this the feed of the published table; returns the ledger's new line.
 
     Killed at any moment, the table is fed as before or as asked for, whole; the line of a switch
     that was killed before it was written is written by the publisher, or by the next switch.
-    Raises CutoverRefusedError as `plan` does, WriterBusyError, LakehouseError.
+    Raises CutoverRefusedError as `plan_switch` does, WriterBusyError, LakehouseError,
+    and PipelineError when the published table was made for another result of the pipeline.
     """
     # Step 1: be the only writer.
     with sole_writer(settings, ORDERS_ENRICHED, WRITER_SECONDS_MAX):
-        table = open_or_create(settings)
+        table = open_or_create(settings, plan.result)
         settle(settings, table)
         # Step 2: refuse what is not proved.
         fed = fed_of(table)
-        reach = _required(settings, fed, feed, hours, as_of)
+        reach = _required(settings, plan, fed, feed, hours, as_of)
         # Step 3: one commit, which says that it is the switch.
         metadata = {
             "switched_at": datetime.now(UTC).isoformat(),
@@ -81,9 +94,9 @@ def switch(settings: Settings, feed: str, hours: int, approved_by: str, as_of: d
             "verified_through": reach and reach.through.isoformat(),
         }
         if feed == BATCH:
-            _to_batch(settings, table, fed, metadata)
+            _to_batch(settings, plan, table, fed, metadata)
         else:
-            _to_stream(settings, table, StreamMode(feed), metadata)
+            _to_stream(settings, plan, table, StreamMode(feed), metadata)
         # Step 4: the ledger's line, from what the commit says.
         settle(settings, table)
     return cutovers.lines(settings)[-1]
@@ -111,35 +124,36 @@ def settle(settings: Settings, table: DeltaTable) -> None:
 
 
 def _required(
-    settings: Settings, fed: Fed, feed: str, hours: int, as_of: datetime
+    settings: Settings, plan: Plan, fed: Fed, feed: str, hours: int, as_of: datetime
 ) -> Verified | None:
     if feed == fed.feed:
         raise CutoverRefusedError(feed, f"it is fed by {feed} already")
     if feed == BATCH:
         return None
-    reach = conditions.require_verified(settings, StreamMode(feed), hours, as_of)
+    reach = conditions.require_verified(settings, plan.version, StreamMode(feed), hours, as_of)
     conditions.require_running(settings, StreamMode(feed))
     return reach
 
 
-def _to_stream(settings: Settings, table: DeltaTable, mode: StreamMode, metadata: dict) -> None:
-    """What the batch still has to publish comes first: the stream may not know those orders."""
+def _to_stream(
+    settings: Settings, plan: Plan, table: DeltaTable, mode: StreamMode, metadata: dict
+) -> None:
+    """What the batch still has to publish comes first: the stream may not know those rows."""
     if fed_of(table).feed == BATCH:
-        publish_new(settings, table)
+        publish_new(settings, plan, table)
     fed, hourly = fed_of(table), open_hourly(settings)
     log = _log(settings, mode, fed, hourly)
     frontier = reached_of(log).frontier
     hourly_version = fed.reached if fed.feed == BATCH else None
     metadata |= {"to_feed": mode, "lsn": frontier, "hourly_version": hourly_version}
-    publish_all(table, log, Mark(mode, frontier, capture_id_of(log), metadata))
+    publish_all(table, log, plan.result, Mark(mode, frontier, capture_id_of(log), metadata))
 
 
-def _to_batch(settings: Settings, table: DeltaTable, fed: Fed, metadata: dict) -> None:
+def _to_batch(settings: Settings, plan: Plan, table: DeltaTable, fed: Fed, metadata: dict) -> None:
     hourly = open_hourly(settings)
     version = -1 if hourly is None else hourly.version()
-    windows = windows_since(hourly, None) if hourly else []
     metadata |= {"to_feed": BATCH, "lsn": fed.reached, "hourly_version": version}
-    publish_windows(table, hourly, windows, Mark(BATCH, version, cutover=metadata))
+    publish_hourly(table, hourly, plan.result, None, Mark(BATCH, version, cutover=metadata))
 
 
 def _log(settings: Settings, mode: StreamMode, fed: Fed, hourly: DeltaTable | None) -> DeltaTable:

@@ -18,21 +18,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from lockstep.model.modes import BATCH, FEEDS
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import (
-    ORDERS_ENRICHED,
-    ORDERS_ENRICHED_COLUMNS,
-    ORDERS_ENRICHED_PARTITIONS,
-)
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.result import Result
+from lockstep.pipeline.result_tables import PUBLISHED_COLUMNS, PUBLISHED_PARTITIONS
+from lockstep.pipeline.row_keys import quoted
+from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
 
-SCHEMA = arrow_schema(ORDERS_ENRICHED_COLUMNS)
-CHANGES_SCHEMA = SCHEMA.append(pa.field("op", pa.string()))
-"""Of changes to be merged: at most one for each order; a `d` has its order's id alone."""
 CUTOVER_METADATA = "lockstep.cutover"
 _FED_BY, _PUBLISHED, _CAPTURED = "lockstep/fed_by/", "lockstep/published/", "lockstep/captured/"
 
@@ -66,22 +63,45 @@ class Mark:
     cutover: Mapping[str, object] | None = None
 
 
-def exists(settings: Settings) -> bool:
-    """Whether anything was ever published."""
-    return DeltaTable.is_deltatable(settings.table_uri(ORDERS_ENRICHED))
+def partitions_of(result: Result) -> tuple[str, ...]:
+    """The partition columns of a pipeline's published table; none without a time."""
+    return PUBLISHED_PARTITIONS if result.time is not None else ()
 
 
-def open_or_create(settings: Settings) -> DeltaTable:
-    """The newest version; an empty table, fed by the batch, where there was none."""
+def schema_of(result: Result) -> pa.Schema:
+    """The columns of a pipeline's published table: the author's, then our own."""
+    without = set(PUBLISHED_PARTITIONS).difference(partitions_of(result))
+    own = {name: type_ for name, type_ in PUBLISHED_COLUMNS.items() if name not in without}
+    return arrow_schema({**result.columns, **own})
+
+
+def changes_schema_of(result: Result) -> pa.Schema:
+    """Of changes to be merged: at most one for each row; a `d` has its row's key alone."""
+    return schema_of(result).append(pa.field("op", pa.string()))
+
+
+def open_published(settings: Settings) -> DeltaTable | None:
+    """The newest version; None before anything is published."""
     uri = settings.table_uri(ORDERS_ENRICHED)
     with translate_delta_errors(uri):
-        if exists(settings):
-            return DeltaTable(uri)
+        return DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
+
+
+def open_or_create(settings: Settings, result: Result) -> DeltaTable:
+    """The newest version; an empty table, fed by the batch, where there was none.
+
+    Raises PipelineError when there is one with other columns than this result's.
+    """
+    if (table := open_published(settings)) is not None:
+        _require_columns(table, result)
+        return table
+    uri = settings.table_uri(ORDERS_ENRICHED)
+    with translate_delta_errors(uri):
         kept = f"interval {settings.stream_versions_kept_hours} hours"
         return DeltaTable.create(
             uri,
-            SCHEMA,
-            partition_by=list(ORDERS_ENRICHED_PARTITIONS),
+            schema_of(result),
+            partition_by=list(partitions_of(result)),
             configuration={
                 "delta.logRetentionDuration": kept,
                 "delta.deletedFileRetentionDuration": kept,
@@ -103,21 +123,26 @@ def fed_of(table: DeltaTable) -> Fed:
 
 
 def merge_changes(
-    table: DeltaTable, changes: pa.Table | pa.RecordBatchReader, where: str, mark: Mark
+    table: DeltaTable,
+    result: Result,
+    changes: pa.Table | pa.RecordBatchReader,
+    where: str,
+    mark: Mark,
 ) -> None:
-    """Make each order what its change says, in one commit; the others stay.
+    """Make each row what its change says, in one commit; the others stay.
 
-    changes: as CHANGES_SCHEMA. where: a condition on `t` that holds for every row of these orders,
-        so that the others are not read; empty without one.
+    changes: as changes_schema_of the result. where: a condition on `t` that holds for every row of
+        these keys, so that the others are not read; empty without one.
     Merging the same again gives the same rows. Raises LakehouseError; then nothing has changed.
     """
-    columns = {name: f"s.{name}" for name in SCHEMA.names}
+    columns = {quoted(name): f"s.{quoted(name)}" for name in schema_of(result).names}
+    of_key = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in result.key)
     version = table.version()
     with translate_delta_errors(table.table_uri):
         (
             table.merge(
                 changes,
-                "t.order_id = s.order_id" + (f" AND ({where})" if where else ""),
+                of_key + (f" AND ({where})" if where else ""),
                 source_alias="s",
                 target_alias="t",
                 writer_properties=WRITER,
@@ -132,11 +157,15 @@ def merge_changes(
     _keep_rows_since(version, table, mark)
 
 
-def replace_rows(table: DeltaTable, rows: pa.RecordBatchReader, where: str, mark: Mark) -> None:
+def replace_rows(
+    table: DeltaTable, rows: pa.RecordBatchReader, where: str | None, mark: Mark
+) -> None:
     """Make `rows` the only ones for which the condition holds, in one commit; the others stay.
 
-    rows: as SCHEMA, and all such that the condition holds for them, or Delta refuses them.
-    where: on the partition columns alone, so that no file of other rows is opened.
+    rows: as schema_of the result, and all such that the condition holds for them, or Delta refuses
+        them.
+    where: on the partition columns alone, so that no file of other rows is opened; None for all
+        rows of the table.
     Raises LakehouseError; then nothing has changed.
     """
     version = table.version()
@@ -159,11 +188,26 @@ def keep_rows(table: DeltaTable, mark: Mark) -> None:
         table.create_write_transaction(
             [],
             "append",
-            SCHEMA,
+            table.schema(),
             commit_properties=_properties(table, mark),
             post_commithook_properties=NO_HOOKS,
         )
         table.update_incremental()
+
+
+def _require_columns(table: DeltaTable, result: Result) -> None:
+    found = {(field.name, str(field.type)) for field in table.schema().fields}
+    wanted = {
+        (field.name, str(field.type)) for field in Schema.from_arrow(schema_of(result)).fields
+    }
+    if found == wanted:
+        return
+    names = ", ".join(sorted({name for name, _ in found ^ wanted}))
+    raise PipelineError(
+        f"the published table {table.table_uri} was made for another result of the pipeline: "
+        f"{names} differ. Change the query back, or stop the publisher, move the table's folder "
+        "away and start the publisher again: the batch then publishes every hour that it has"
+    )
 
 
 def _keep_rows_since(version: int, table: DeltaTable, mark: Mark) -> None:

@@ -17,7 +17,8 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.errors import LakehouseError, WindowError, WindowNotWrittenError
 from lockstep.model.window import HOUR, Window
-from lockstep.pizzeria import HOURLY_PARTITIONS_OF_BEFORE, ORDER_TIME, ORDERS_ENRICHED_BATCH
+from lockstep.pipeline.row_keys import quoted
+from lockstep.pizzeria import HOURLY_PARTITIONS_OF_BEFORE, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 
@@ -113,8 +114,10 @@ def newest_run(table: DeltaTable) -> RunCommit | None:
     return None
 
 
-def windows_since(table: DeltaTable, version: int | None) -> list[Window]:
+def windows_since(table: DeltaTable, version: int | None, time: str) -> list[Window]:
     """The windows that commits after this version wrote to, joined where they touch, in order.
+
+    time: the column that says which window a row is in.
 
     All windows that the table has when the commits do not say it: None is given, their history is
     no longer kept, one that changed rows was neither run nor repair, or the version is not of this
@@ -127,7 +130,7 @@ def windows_since(table: DeltaTable, version: int | None) -> list[Window]:
     commits = table.history(commits_after) if commits_after > 0 else []
     windows = [_window_of(commit) for commit in commits if not _keeps_rows(commit)]
     if commits_after < 0 or len(commits) < commits_after or None in windows:
-        return _all_windows(table)
+        return _all_windows(table, time)
     return joined(windows)
 
 
@@ -142,16 +145,17 @@ def joined(windows: Iterable[Window]) -> list[Window]:
     return found
 
 
-def _all_windows(table: DeltaTable) -> list[Window]:
+def _all_windows(table: DeltaTable, time: str) -> list[Window]:
     """Those of the runs, hours that one found empty among them; and of each other hour with rows.
 
     An hour with rows that no run of the kept history touches is taken to be whole.
     """
     found = (_metadata_of(commit, RunCommit) for commit in table.history())
     runs = joined(run.window for run in found if run is not None)
-    query = f"SELECT DISTINCT date_trunc('hour', {ORDER_TIME}) AS start FROM hourly"  # noqa: S608
+    hour = f"date_trunc('hour', {quoted(time)})"
+    query = f"SELECT DISTINCT {hour} AS start FROM hourly"  # noqa: S608 - a quoted name only
     found_hours = run_query(query, {"hourly": table}).read_all()["start"].to_pylist()
-    starts = [start.astimezone(UTC) for start in found_hours]
+    starts = [start.replace(tzinfo=UTC) for start in found_hours]  # that of a date has no zone
     hours = [Window(start, start + HOUR) for start in starts]
     others = [one for one in hours if not any(_overlap(one, run) for run in runs)]
     return joined([*runs, *others])

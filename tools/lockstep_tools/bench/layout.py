@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.model.window import HOUR, Window
-from lockstep.pipeline.result_tables import HOURLY_PARTITION
-from lockstep.pizzeria import ORDERS_ENRICHED_PARTITIONS
+from lockstep.pipeline.result_tables import HOURLY_PARTITION, PUBLISHED_PARTITIONS
 from lockstep.publish.from_hourly import of_hours
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
@@ -30,7 +29,7 @@ OPEN_HOURS = 12
 """Of each day, from its tenth hour on; the others are quiet."""
 OPENS = 10 * HOUR
 TIME = "row_time"
-_DATE, _HOUR = ORDERS_ENRICHED_PARTITIONS  # those of of_hours
+_DATE, _HOUR = PUBLISHED_PARTITIONS  # those of of_hours
 BY_DAY, BY_HOUR = "days", "days and hours"
 ALL, READ, NEW_HOUR, HOUR_OF_ALL, SAME_HOUR = (
     "all days",
