@@ -63,10 +63,12 @@ class Shop:
 
     # --- The database -----------------------------------------------------------------------
 
-    def order(self, in_hour: int) -> int:
-        """A new order of this hour."""
+    def order(self, in_hour: int | None) -> int:
+        """A new order of this hour, or without a time; gives its number."""
         self._ids += 1
-        time = hour(in_hour).start + timedelta(seconds=self.random.randrange(3600))
+        time = None
+        if in_hour is not None:
+            time = hour(in_hour).start + timedelta(seconds=self.random.randrange(3600))
         self.now[self._ids] = self._row(self._ids, time)
         self._committed(self._ids, "c")
         return self._ids
@@ -87,7 +89,7 @@ class Shop:
         yield
         self._lsn_step = 10
 
-    def _row(self, order_id: int, time: datetime) -> dict:
+    def _row(self, order_id: int, time: datetime | None) -> dict:
         made_up = {self.shape.time: time, **self.shape.values(self.random)}
         return self.shape.of_number(order_id) | made_up
 
@@ -253,7 +255,8 @@ def published(
         assert number not in found, f"order {number} is there twice"
         if shape.has_windows:
             time = row[shape.time]
-            assert (row.pop("order_date"), row.pop("order_hour")) == (time.date(), time.hour)
+            own = (time.date(), time.hour) if time else (None, None)
+            assert (row.pop("order_date"), row.pop("order_hour")) == own
         fed_by, position = row.pop("fed_by"), row.pop("position")
         found[number] = (row, fed_by, position)
     return found

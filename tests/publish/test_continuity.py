@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -16,6 +17,7 @@ from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 
+from tests.publish.shapes import samples
 from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of
 
 OUTBOX, TEMPORAL = StreamMode.OUTBOX, StreamMode.TEMPORAL
@@ -226,6 +228,25 @@ def test_a_snapshot_alone_is_no_proof_that_the_capture_is_the_same(
     shop.rebuild(OUTBOX, from_snapshot=True)
     with pytest.raises(FeedReplacedError, match="newest change that is published"):
         step(settings, PLAN)
+
+
+def test_the_newest_change_is_found_by_a_key_of_two_columns(
+    tmp_path: Path, settings: Settings, proved: None
+) -> None:
+    shape = samples(tmp_path / "project")
+    shop = Shop(settings, shape=shape)
+    shop.capture_id = None
+    for _ in range(4):
+        shop.order(0)
+    shop.stream(OUTBOX)
+    cutover.switch(settings, shape.plan, OUTBOX, 1, "a test", DAY)
+    shop.capture_id = 1
+    shop.order(0)
+    shop.stream(OUTBOX)
+    while not step(settings, shape.plan).is_all:
+        pass
+    assert fed_of(open_or_create(settings, shape.plan.result)).capture_id == 1
+    assert len(published(settings, shape=shape)) == 5
 
 
 def test_the_capture_is_known_after_the_log_was_shortened(settings: Settings, shop: Shop) -> None:

@@ -1,5 +1,7 @@
 """Steps from a change log: how much one brings in, and which files it reads for that."""
 
+from pathlib import Path
+
 import pytest
 from deltalake import DeltaTable
 from lockstep.model.modes import StreamMode
@@ -10,6 +12,7 @@ from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 
+from tests.publish.shapes import samples
 from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of
 
 OUTBOX = StreamMode.OUTBOX
@@ -43,6 +46,48 @@ def test_a_cancelled_order_goes_though_its_change_does_not_say_of_which_hour(
     assert step(settings, PLAN).is_all
     assert set(published(settings)) == {2, 3, 4}
     assert version_of(settings) == before + 1
+
+
+def test_rows_without_a_time_come_change_and_go(
+    tmp_path: Path, settings: Settings, proved: None
+) -> None:
+    """No hourly run takes such a row, and a stream has it all the same."""
+    shape = samples(tmp_path / "project")
+    shop = Shop(settings, shape=shape)
+    for number in (0, 1, 1):
+        shop.order(number)
+    shop.stream(OUTBOX)
+    cutover.switch(settings, shape.plan, OUTBOX, 1, "a test", DAY)
+    for act in (lambda: shop.order(None), lambda: shop.change(4), lambda: shop.cancel(4)):
+        act()
+        shop.change(1)
+        shop.stream(OUTBOX)
+        assert step(settings, shape.plan).is_all
+        rows = published(settings, shape=shape)
+        assert {number: row for number, (row, *_) in rows.items()} == shop.now
+
+
+@pytest.mark.parametrize("looked_up", [from_stream.DELETES_LOOKED_UP_MAX, 0])
+def test_many_deletes_of_keys_of_two_columns_are_one_commit(
+    tmp_path: Path,
+    settings: Settings,
+    proved: None,
+    monkeypatch: pytest.MonkeyPatch,
+    looked_up: int,
+) -> None:
+    monkeypatch.setattr(from_stream, "DELETES_LOOKED_UP_MAX", looked_up)
+    shape = samples(tmp_path / "project")
+    shop = Shop(settings, shape=shape)
+    rows = [shop.order(number % 3) for number in range(1_003)]
+    shop.stream(OUTBOX)
+    cutover.switch(settings, shape.plan, OUTBOX, 1, "a test", DAY)
+    before = version_of(settings)
+    for number in rows[:1_000]:
+        shop.cancel(number)
+    shop.stream(OUTBOX)
+    assert step(settings, shape.plan).is_all
+    assert version_of(settings) == before + 1
+    assert set(published(settings, shape=shape)) == set(rows[1_000:])
 
 
 def test_files_of_other_hours_are_left_alone(settings: Settings, shop: Shop) -> None:

@@ -12,6 +12,7 @@ import pytest
 from lockstep.cli import app
 from lockstep.errors import StreamBusyError
 from lockstep.model.modes import PUBLISHER, StreamMode
+from lockstep.pipeline import plan, project
 from lockstep.pizzeria import change_log_table
 from lockstep.publish import conditions, publisher
 from lockstep.publish import switch as cutover
@@ -116,6 +117,32 @@ def test_what_ends_it_is_in_its_heartbeat(
     found = observe(settings, PUBLISHER)
     assert found.holder is None
     assert found.heartbeat.error.name == "LakehouseError"
+
+
+def test_a_pipelines_folder_that_cannot_be_used_ends_it_by_name(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert Publisher(settings.model_copy(update={"project": tmp_path})).run() == 2
+    error = observe(settings, PUBLISHER).heartbeat.error
+    assert (error.name, error.restart_helps) == ("PipelineError", False)
+
+
+def test_its_steps_do_not_read_the_pipelines_folder_again(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(publisher, "POLL_SECONDS", 0.001)
+    let_outbox_feed(settings, monkeypatch)
+    read, folders = project.read_project, []
+
+    def count(folder: Path) -> project.Project:
+        folders.append(folder)
+        return read(folder)
+
+    monkeypatch.setattr(plan, "read_project", count)
+    run_for(Publisher(settings), shop, orders=3)
+    assert folders == [settings.project]
 
 
 @pytest.fixture

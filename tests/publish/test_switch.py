@@ -1,5 +1,6 @@
 """A switch of the feed: what refuses it, what it changes, and its line in the ledger."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
+from lockstep.pipeline.errors import PipelineError
 from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import conditions, formatting
 from lockstep.publish import switch as cutover
@@ -239,6 +241,17 @@ def test_a_second_writer_waits_and_is_told(
             with pytest.raises(WriterBusyError):
                 act()
     assert fed_of(open_or_create(settings, PLAN.result)).feed == "batch"
+
+
+def test_a_table_of_another_result_is_refused_with_the_columns_and_the_remedy(
+    settings: Settings, shop: Shop
+) -> None:
+    before = version_of(settings)
+    wider = {**PLAN.result.columns, "client_name": "binary", "tip": "int"}
+    other = replace(PLAN.result, columns=wider)
+    with pytest.raises(PipelineError, match=r"client_name, tip differ\. .*move the table's folder"):
+        open_or_create(settings, other)
+    assert version_of(settings) == before
 
 
 def test_the_line_of_a_killed_switch_is_written_later(

@@ -1,6 +1,6 @@
 """Brings the changes of a mode's change log into the published table."""
 
-from collections.abc import Collection
+from collections.abc import Set
 from itertools import groupby
 
 import pyarrow as pa
@@ -22,6 +22,8 @@ DELETES_LOOKED_UP_MAX = 1_000
 _EVERYTHING = -1
 """Below the commit LSN of every change; rows of the initial snapshot have 0."""
 _DATE, _HOUR = PUBLISHED_PARTITIONS
+_NO_TIME = (None, None)
+"""The hour of rows without a time: no hourly run takes them, and a stream may have them."""
 
 
 def publish_changes(
@@ -104,10 +106,11 @@ def _hours_in(rows: pa.Table) -> set[tuple]:
     return set(zip(distinct[_DATE].to_pylist(), distinct[_HOUR].to_pylist(), strict=True))
 
 
-def _condition(hours: Collection[tuple]) -> str:
+def _condition(hours: Set[tuple]) -> str:
     """Of literals alone: then Delta knows from the partitions' names which files to read."""
-    days = groupby(sorted(hours), key=lambda hour: hour[0])
-    return " OR ".join(
+    days = groupby(sorted(hours - {_NO_TIME}), key=lambda hour: hour[0])
+    parts = [
         f"(t.{_DATE} = DATE '{day}' AND t.{_HOUR} IN ({', '.join(str(hour) for _, hour in found)}))"
         for day, found in days
-    )
+    ]
+    return " OR ".join(parts + [f"t.{_DATE} IS NULL"] * (_NO_TIME in hours))
