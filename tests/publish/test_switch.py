@@ -12,6 +12,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.result import write_result
 from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import conditions, formatting
 from lockstep.publish import switch as cutover
@@ -248,9 +249,16 @@ def test_a_table_of_another_result_is_refused_with_the_columns_and_the_remedy(
 ) -> None:
     before = version_of(settings)
     wider = {**PLAN.result.columns, "client_name": "binary", "tip": "int"}
-    other = replace(PLAN.result, columns=wider)
-    with pytest.raises(PipelineError, match=r"client_name, tip differ\. .*move the table's folder"):
-        open_or_create(settings, other)
+    other = replace(PLAN, result_lock=write_result(wider, PLAN.name, PLAN.version))
+    for act in (
+        lambda: step(settings, other),
+        lambda: cutover.plan_switch(settings, other, OUTBOX, 3, AS_OF),
+        lambda: cutover.switch(settings, other, OUTBOX, 3, "the owner", AS_OF),
+    ):
+        with pytest.raises(
+            PipelineError, match=r"client_name, tip differ.*move the table's folder"
+        ):
+            act()
     assert version_of(settings) == before
 
 

@@ -27,7 +27,7 @@ def question(feed: str, hours: int) -> str:
         planned = switch.plan_switch(settings, plan, feed, hours, datetime.now(UTC))
     except LockstepError as error:
         raise AirflowFailException(str(error)) from None
-    return formatting.of_plan(planned)
+    return formatting.of_planned(planned)
 
 
 def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:

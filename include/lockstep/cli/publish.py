@@ -108,7 +108,7 @@ def switch(
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
     hours, plan = hours or settings.cutover_hours, plan_named(settings.project, MANIFEST)
     planned = cutover.plan_switch(settings, plan, feed.value, hours, datetime.now(UTC))
-    console.print(formatting.of_plan(planned))
+    console.print(formatting.of_planned(planned))
     if not yes:
         typer.confirm("switch?", abort=True)
     approved_by = f"{getpass.getuser()} by `lockstep publish switch`"

@@ -5,19 +5,19 @@ from lockstep.model.modes import BATCH
 from lockstep.publish.switch import PlannedSwitch
 
 
-def of_plan(plan: PlannedSwitch) -> str:
+def of_planned(planned: PlannedSwitch) -> str:
     """What will be switched, and the reasons for it; a sentence a line."""
-    rows = f"The published table has {plan.rows:,} rows and is fed by {plan.from_feed}."
-    if plan.verified is None:
+    rows = f"The published table has {planned.rows:,} rows and is fed by {planned.from_feed}."
+    if planned.verified is None:
         return (
             f"{rows}\n\nEvery hour that the hourly table has becomes what that has; later rows "
             "stay until their hourly run. What changed after an hour's run is not in it."
         )
     since, through = (
-        f"{at:%Y-%m-%d %H:%M}Z" for at in (plan.verified.since, plan.verified.through)
+        f"{at:%Y-%m-%d %H:%M}Z" for at in (planned.verified.since, planned.verified.through)
     )
     return (
-        f"{rows}\n\n{plan.to_feed} is verified against the hourly table from {since} through "
+        f"{rows}\n\n{planned.to_feed} is verified against the hourly table from {since} through "
         f"{through} without a gap. Every row that it knows becomes what it has, in one commit; "
         f"rows of before its time stay. `lockstep publish switch {BATCH}` leads back."
     )

@@ -2,7 +2,7 @@
 
 It is kept running as a stream is, by desired state, lease and heartbeat. It has no state of its
 own: each step begins with what the published table says of itself, so that a kill loses nothing
-and a switch of the feed needs no word to it.
+and a switch of the feed needs no word to it. The pipeline's folder is read once, at the start.
 """
 
 import logging

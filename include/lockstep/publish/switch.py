@@ -30,6 +30,7 @@ from lockstep.publish.table import (
     fed_of,
     open_or_create,
     open_published,
+    require_columns,
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of, reached_of
@@ -58,9 +59,12 @@ def plan_switch(
     Raises CutoverRefusedError when it would be refused: the published table is fed by it already,
     or the stream is not verified through the last due window for so many hours, or does not run,
     or has not passed the last cut, or is of another capture than the stream that feeds the table.
-    A switch to the batch is never refused otherwise.
+    A switch to the batch is never refused otherwise. Raises PipelineError when the published table
+    was made for another result of the pipeline.
     """
     table = open_published(settings)
+    if table is not None:
+        require_columns(table, plan.result)
     fed = fed_of(table) if table else Fed(BATCH, None, None, None)
     reach = _required(settings, plan, fed, feed, hours, as_of)
     if feed != BATCH:
@@ -75,8 +79,8 @@ def switch(
 
     Killed at any moment, the table is fed as before or as asked for, whole; the line of a switch
     that was killed before it was written is written by the publisher, or by the next switch.
-    Raises CutoverRefusedError as `plan_switch` does, WriterBusyError, LakehouseError,
-    and PipelineError when the published table was made for another result of the pipeline.
+    Raises CutoverRefusedError and PipelineError as `plan_switch` does, WriterBusyError,
+    LakehouseError.
     """
     # Step 1: be the only writer.
     with sole_writer(settings, ORDERS_ENRICHED, WRITER_SECONDS_MAX):

@@ -93,7 +93,7 @@ def open_or_create(settings: Settings, result: Result) -> DeltaTable:
     Raises PipelineError when there is one with other columns than this result's.
     """
     if (table := open_published(settings)) is not None:
-        _require_columns(table, result)
+        require_columns(table, result)
         return table
     uri = settings.table_uri(ORDERS_ENRICHED)
     with translate_delta_errors(uri):
@@ -107,6 +107,22 @@ def open_or_create(settings: Settings, result: Result) -> DeltaTable:
                 "delta.deletedFileRetentionDuration": kept,
             },
         )
+
+
+def require_columns(table: DeltaTable, result: Result) -> None:
+    """Raise PipelineError for a published table with other columns than this result's."""
+    found = {(field.name, str(field.type)) for field in table.schema().fields}
+    wanted = {
+        (field.name, str(field.type)) for field in Schema.from_arrow(schema_of(result)).fields
+    }
+    if found == wanted:
+        return
+    names = ", ".join(sorted({name for name, _ in found ^ wanted}))
+    raise PipelineError(
+        f"the published table {table.table_uri} was made for another result of the pipeline: "
+        f"{names} differ. Change the query back, or stop the publisher, move the table's folder "
+        "away and start the publisher again: the batch then publishes every hour that it has"
+    )
 
 
 def fed_of(table: DeltaTable) -> Fed:
@@ -193,21 +209,6 @@ def keep_rows(table: DeltaTable, mark: Mark) -> None:
             post_commithook_properties=NO_HOOKS,
         )
         table.update_incremental()
-
-
-def _require_columns(table: DeltaTable, result: Result) -> None:
-    found = {(field.name, str(field.type)) for field in table.schema().fields}
-    wanted = {
-        (field.name, str(field.type)) for field in Schema.from_arrow(schema_of(result)).fields
-    }
-    if found == wanted:
-        return
-    names = ", ".join(sorted({name for name, _ in found ^ wanted}))
-    raise PipelineError(
-        f"the published table {table.table_uri} was made for another result of the pipeline: "
-        f"{names} differ. Change the query back, or stop the publisher, move the table's folder "
-        "away and start the publisher again: the batch then publishes every hour that it has"
-    )
 
 
 def _keep_rows_since(version: int, table: DeltaTable, mark: Mark) -> None:
