@@ -90,7 +90,7 @@ def quoted(name: str) -> str:
 
 
 def _any_of(conditions: Sequence[str]) -> str:
-    """Nested in halves: of a thousand in one chain DataFusion makes a plan in seconds."""
+    """Nested in halves: a chain of a thousand takes DataFusion a second and more to plan."""
     if len(conditions) == 1:
         return conditions[0]
     half = len(conditions) // 2
