@@ -16,6 +16,7 @@ from tests.project import PROJECT_DIR
 EXAMPLE = Path("examples", "pizzeria", "pizzeria")
 SOAK = Path("tools", "lockstep_tools", "soak")
 FOLDERS = {
+    Path("include", "lockstep", "quality"): "spark",  # its dialect knows ${names}
     Path("include", "lockstep", "sources"): "postgres",
     Path("include", "sql"): "spark",
     Path("include", "postgres"): "postgres",

@@ -16,8 +16,12 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit
 from lockstep.errors import LakehouseError, QualityStoreError, WindowNotWrittenError
 from lockstep.model.verdict import CheckStatus
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST
 from lockstep.quality import check_window
-from lockstep.quality.suite import ROW_CHECKS
+from lockstep.quality.suite import row_checks
+
+from tests.project import PROJECT_DIR
 
 FAIL, WARN, PASS = CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.PASS
 
@@ -175,7 +179,7 @@ def test_fault_turns_its_check_red_and_no_other(faulty_table, name):
 
 def test_every_check_has_its_fault():
     planted = {check for _, expected in FAULTS.values() for check in expected}
-    assert planted == {check.name for check in ROW_CHECKS}
+    assert planted == {check.name for check in row_checks(plan_named(PROJECT_DIR, MANIFEST))}
 
 
 def test_report_names_the_orders_and_the_counts(hourly_table):

@@ -17,9 +17,11 @@ from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity.policy import POLICY_FILE, read_policy
 from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.pipeline.plan import plan_named
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
     CHANGE_LOG_PARTITION,
+    MANIFEST,
     change_log_columns,
     change_log_table,
 )
@@ -29,9 +31,10 @@ from lockstep.quality.stream_check import (
     newest_comparison,
     stream_failures,
 )
-from lockstep.quality.stream_suite import CHANGE_CHECKS
+from lockstep.quality.stream_suite import change_checks
 from lockstep.settings import Settings
 
+from tests.project import PROJECT_DIR
 from tests.soak.change_log_tables import SCHEMA, change
 
 FAIL, WARN, PASS = CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.PASS
@@ -193,7 +196,8 @@ def test_fault_turns_its_check_red_and_no_other(faulty, name):
 
 def test_every_check_has_its_fault():
     planted = {check for _, expected in FAULTS.values() for check in expected}
-    assert planted == {check.name for check in CHANGE_CHECKS}
+    checks = change_checks(plan_named(PROJECT_DIR, MANIFEST).result)
+    assert planted == {check.name for check in checks}
 
 
 @pytest.fixture
@@ -295,12 +299,12 @@ def test_other_columns_fail_before_any_row_is_read(tmp_path):
     )
     report = check_stream(settings, line(0))
     assert (report.rows, not_passed(report)) == (0, {"schema": FAIL})
-    assert CHANGE_SUITE.name not in {check.suite for check in report.checks}
+    assert CHANGE_SUITE not in {check.suite for check in report.checks}
     total = len(CHANGE_LOG_COLUMNS) + 1
     assert stream_failures(report) == [
         (
             f"schema: all but 2 of {total} columns (is_raced, partitioned by); "
-            "expected columns and types as in pizzeria.py"
+            "expected columns and types as in result.lock, and Lockstep's own"
         )
     ]
 

@@ -16,6 +16,7 @@ from lockstep.cli.pipeline_stream import stream
 from lockstep.project import project_dir
 
 if TYPE_CHECKING:
+    
     from rich.table import Table
 
     from lockstep.pipeline.project import Pipeline, Project
@@ -28,10 +29,11 @@ app.command()(stream)
 
 
 class ManifestKind(StrEnum):
-    """Whose manifest: pipeline.toml or source.toml."""
+    """Which file: source.toml, pipeline.toml or checks.toml."""
 
     SOURCE = "source"
     PIPELINE = "pipeline"
+    CHECKS = "checks"
 
 
 @app.command(name="list")
@@ -59,13 +61,13 @@ def check(
         str, typer.Argument(metavar="NAME", help="Only this one. Default: all, and all sources.")
     ] = "",
 ) -> None:
-    """Read manifests, catalogs and queries, and name each problem with its file and line.
+    """Read manifests, catalogs, queries and checks, and name each problem with file and line.
 
-    Exits with 2 when there is one. Neither a database nor Spark is asked. Files are named as they
-    are below the project's folder.
+    Exits with 2 when there is one. Neither a database nor Spark is asked: what the result's columns
+    are, which checks are about, is in result.lock. Files are named as they are below the project's
+    folder.
     """
     from lockstep.pipeline.errors import ManifestError, PipelineError
-    from lockstep.pipeline.plan import plan_of
     from lockstep.pipeline.project import read_project
 
     project = read_project(project_dir())
@@ -81,12 +83,10 @@ def check(
     refused = False
     for pipeline in chosen:
         try:
-            lock = plan_of(pipeline).lock_problem
+            typer.echo(f"{pipeline.name}: {_judged(pipeline)} ({_modes(pipeline)})")
         except PipelineError as error:
             typer.echo(str(error), err=True)
             refused = True
-        else:
-            typer.echo(f"{pipeline.name}: {lock or 'no problem'} ({_modes(pipeline)})")
     if not chosen:
         typer.echo(NO_PIPELINE)
     if refused:
@@ -95,17 +95,22 @@ def check(
 
 @app.command()
 def schema(
-    kind: Annotated[ManifestKind, typer.Argument(help="Whose manifest.")] = ManifestKind.PIPELINE,
+    kind: Annotated[ManifestKind, typer.Argument(help="Which file.")] = ManifestKind.PIPELINE,
 ) -> None:
-    """Print the JSON Schema of pipeline.toml or source.toml, for editors.
+    """Print the JSON Schema of pipeline.toml, source.toml or checks.toml, for editors.
 
     Kept in a file, it is named in a manifest's first line: `#:schema ../pipeline.schema.json`.
     """
+    from lockstep.pipeline.checks import ChecksManifest
     from lockstep.pipeline.manifest import PipelineManifest
     from lockstep.pipeline.source import SourceManifest
 
-    model = SourceManifest if kind is ManifestKind.SOURCE else PipelineManifest
-    typer.echo(json.dumps(model.model_json_schema(), indent=2))
+    models = {
+        ManifestKind.SOURCE: SourceManifest,
+        ManifestKind.PIPELINE: PipelineManifest,
+        ManifestKind.CHECKS: ChecksManifest,
+    }
+    typer.echo(json.dumps(models[kind].model_json_schema(), indent=2))
 
 
 app.command()(compare)
@@ -126,6 +131,19 @@ def _table(project: "Project") -> "Table":
             pipeline.name, pipeline.source.name, manifest.semantics, key, _modes(pipeline)
         )
     return table
+
+
+def _judged(pipeline: "Pipeline") -> str:
+    """That a pipeline has no problem, or what its result's lock lacks.
+
+    Raises PipelineError for its query, and for checks that do not fit its result.
+    """
+    from lockstep.pipeline.plan import plan_of
+
+    plan = plan_of(pipeline)
+    if pipeline.checks is not None:
+        _ = plan.checks
+    return plan.lock_problem or "no problem"
 
 
 def _modes(pipeline: "Pipeline") -> str:

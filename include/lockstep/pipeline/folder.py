@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lockstep.pipeline.catalog import Catalog, read_catalog
+from lockstep.pipeline.checks import CHECKS_FILE, Checks, read_checks
 from lockstep.pipeline.cross_checks import Around, read_manifest
 from lockstep.pipeline.errors import CatalogError, ManifestError, Problem
 from lockstep.pipeline.manifest import PIPELINE_FILE, PipelineManifest
@@ -35,13 +36,14 @@ class SourceFolder(NamedTuple):
 class PipelineFolder(NamedTuple):
     """toml, manifest: None when pipeline.toml cannot be read. query: the text of query.sql.
 
-    result_lock: the text of result.lock; None when there is none.
+    result_lock: the text of result.lock; None when there is none. checks: None without a file.
     """
 
     toml: TomlFile | None
     manifest: PipelineManifest | None
     query: str
     result_lock: str | None
+    checks: Checks | None
     problems: tuple[Problem, ...]
 
 
@@ -70,7 +72,7 @@ def read_pipeline(
     """
     inside, problems = PIPELINES / name, []
     file = inside / PIPELINE_FILE
-    toml, manifest, query, result_lock = None, None, "", None
+    toml, manifest, query, result_lock, checks = None, None, "", None, None
     around = Around(catalogs, (project / inside / VIEW_FILE).is_file())
     with _added_to(problems):
         _check_name(file, name)
@@ -83,7 +85,10 @@ def read_pipeline(
     if (project / inside / RESULT_FILE).exists():
         with _added_to(problems):
             result_lock = _text(project, inside / RESULT_FILE)
-    return PipelineFolder(toml, manifest, query, result_lock, tuple(problems))
+    if (project / inside / CHECKS_FILE).exists():
+        with _added_to(problems):
+            checks = read_checks(_text(project, inside / CHECKS_FILE), inside / CHECKS_FILE)
+    return PipelineFolder(toml, manifest, query, result_lock, checks, tuple(problems))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import Catalog, Table, TableName
+from lockstep.pipeline.checks import NO_CHECKS, Checks, ChecksManifest
 from lockstep.pipeline.decoders import RowDecoder
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.folder import PIPELINES, QUERY_FILE
@@ -74,6 +75,7 @@ class Plan:
     tables: those that the query reads, the fact first. steps: the look-ups that fetch what a
     micro-batch needs. key: the result's key columns, each the copy of the fact's primary key column
     at the same place of fact.key. result_lock: the text of result.lock; None when there is none.
+    checks_file: checks.toml as it was read; None when there is none.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Plan:
     steps: tuple[Reach, ...]
     key: tuple[str, ...]
     result_lock: str | None = None
+    checks_file: Checks | None = None
 
     @cached_property
     def version(self) -> str:
@@ -118,6 +121,14 @@ class Plan:
         except PipelineError as error:
             return str(error)
         return ""
+
+    @cached_property
+    def checks(self) -> ChecksManifest:
+        """The author's checks, which fit the result; none without a file.
+
+        Raises ManifestError when they do not fit, PipelineError as `result` does.
+        """
+        return self.checks_file.against(self.result.columns) if self.checks_file else NO_CHECKS
 
     @cached_property
     def row_keys(self) -> RowKeys:
@@ -186,6 +197,7 @@ def plan_of(pipeline: Pipeline) -> Plan:
         steps=steps,
         key=_key_outputs(pipeline, query),
         result_lock=pipeline.result_lock,
+        checks_file=pipeline.checks,
     )
 
 

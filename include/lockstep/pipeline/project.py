@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockstep.pipeline.catalog import Catalog
+from lockstep.pipeline.checks import Checks
 from lockstep.pipeline.cross_checks import zones
 from lockstep.pipeline.errors import ManifestError, PipelineError, Problem, meant
 from lockstep.pipeline.folder import (
@@ -36,7 +37,7 @@ class Source:
 class Pipeline:
     """A pipeline without a problem in its folder or its source's. query: the text of query.sql.
 
-    result_lock: the text of result.lock; None when there is none.
+    result_lock: the text of result.lock; None when there is none. checks: None without a file.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Pipeline:
     source: Source
     query: str
     result_lock: str | None = None
+    checks: Checks | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,12 @@ def read_project(folder: Path) -> Project:
     problems = _pipeline_problems(folders, read)
     pipelines = {
         name: Pipeline(
-            name, one.manifest, sources[one.manifest.sources[0]], one.query, one.result_lock
+            name,
+            one.manifest,
+            sources[one.manifest.sources[0]],
+            one.query,
+            one.result_lock,
+            one.checks,
         )
         for name, one in folders.items()
         if not problems[name]

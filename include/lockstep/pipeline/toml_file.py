@@ -1,7 +1,7 @@
 """A TOML file against a model: every problem of it at once, with line, key and what to do.
 
-The models are manifest.py's and source.py's, and the messages about one key alone are made here.
-This module reads no file: it is given the text.
+The models are manifest.py's, source.py's and checks.py's, and the messages about one key alone are
+made here. This module reads no file: it is given the text.
 """
 
 import json
@@ -19,7 +19,7 @@ from lockstep.pipeline.errors import ManifestError, Problem, meant, shown
 from lockstep.pipeline.toml_lines import KeyPath, lines_of
 
 FORMAT_VERSION = 1
-"""Of source.toml and pipeline.toml. It grows when a file of before would mean something else."""
+"""Of each of these files. It grows when a file of before would mean something else."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _AT = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -156,6 +156,8 @@ def _unknown(table: type[Strict], key: str) -> str:
 def _table_at(model: type[Strict], path: KeyPath) -> type[Strict]:
     """The model of a table inside another."""
     for key in path:
+        if isinstance(key, int):
+            continue  # an element of the list before it
         annotation = model.model_fields[key].annotation
         choices = (annotation, *get_args(annotation))
         [model] = [one for one in choices if isinstance(one, type) and issubclass(one, Strict)]

@@ -1,31 +1,25 @@
 """What the checks look at, as Arrow tables: a table's columns, and the rows of a window.
 
-Only scalars leave the lakehouse (about 70 bytes a row; names and run ids as categories), so a
-window of a million orders is checked in bounded memory. Never judges what it reads.
+Only scalars leave the lakehouse (about 70 bytes a row; texts as categories, but a key's), so a
+window of a million rows is checked in bounded memory. Never judges what it reads.
 """
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from pathlib import Path
-from string import Template
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from lockstep import pizzeria
-from lockstep.errors import LakehouseError
-from lockstep.model.log import SNAPSHOT_COMMIT_LSN
+from lockstep.errors import LakehouseError, QueryError
 from lockstep.model.window import Window
-from lockstep.project import MARKER, read_project_file
+from lockstep.pipeline.checks import NO_CHECKS, ChecksManifest
+from lockstep.pipeline.errors import ManifestError
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.result import Result
+from lockstep.quality.change_sql import changes_sql
+from lockstep.quality.row_sql import rows_sql
 from lockstep.sources import delta
-
-_SQL = MARKER / pizzeria.PIPELINE
-ROWS_SQL = _SQL / "orders_enriched_quality.sql"
-CHANGES_SQL = _SQL / "change_log_quality.sql"
-
-_STRAY_DAYS = timedelta(days=1)
-"""Rows written outside their window are looked for a day around it: time zone slips end there,
-and a whole year of partitions need not be opened for each hour."""
 
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _ABSENT = "(absent)"
@@ -69,40 +63,110 @@ def _type_text(delta_type: object) -> str:
     return _SQL_NAMES.get(name, name)
 
 
-def rows_frame(table: DeltaTable, window: Window, run_ids: Sequence[str]) -> pa.Table:
-    """The window's orders, one row each, with the columns of orders_enriched_quality.sql.
+@dataclass(frozen=True)
+class WrittenRows:
+    """The hourly table in one version, and a window of it that these runs wrote."""
 
-    Rows of the same run or repairs within a day outside the window are there too, to be found out.
-    Raises LakehouseError when the rows cannot be read.
+    table: DeltaTable
+    window: Window
+    run_ids: Sequence[str]
+
+
+def rows_frame(rows: WrittenRows, plan: Plan) -> pa.Table:
+    """The window's rows, one row each, with the columns of row_sql.rows_sql.
+
+    Rows of the same runs within a day outside the window are there too, to be found out. Raises
+    ManifestError for SQL of the author's that cannot be used, LakehouseError when the rows cannot
+    be read.
     """
-    values = {
-        "first_date": str((window.start - _STRAY_DAYS).date()),
-        "last_date": str((window.end + _STRAY_DAYS).date()),
-        # DataFusion has no bound values here
-        "run_ids": "', '".join(id_.replace("'", "''") for id_ in run_ids),
-    }
-    name = pizzeria.sql_name(pizzeria.ORDERS_ENRICHED_BATCH)
-    return _answer(ROWS_SQL, {name: table}, window, values)
-
-
-def changes_frame(change_log: DeltaTable, window: Window) -> pa.Table:
-    """All changes of the window's orders, one row each, as change_log_quality.sql gives them.
-
-    Raises LakehouseError when the rows cannot be read.
-    """
-    values = {"snapshot_lsn": str(SNAPSHOT_COMMIT_LSN)}
-    return _answer(CHANGES_SQL, {"change_log": change_log}, window, values)
-
-
-def _answer(
-    file: Path, tables: Mapping[str, DeltaTable], window: Window, values: Mapping[str, str]
-) -> pa.Table:
-    bounds = {"window_start": window.start.isoformat(), "window_end": window.end.isoformat()}
-    sql = Template(read_project_file(file)).substitute(bounds | values)
     try:
-        return delta.run_query(sql, tables).read_all()
-    except pa.ArrowException as error:
-        (table,) = tables.values()
-        raise LakehouseError(
-            f"the rows of {window} cannot be read from {table.table_uri}: {delta.reason(error)}"
-        ) from error
+        frame = _rows(rows, plan.result, plan.checks)
+    except (QueryError, pa.ArrowException) as error:
+        _require_usable_sql(rows, plan)
+        raise _unreadable(rows.table, rows.window, error) from error
+    _require_scalars(frame, plan)
+    return frame
+
+
+def changes_frame(change_log: DeltaTable, result: Result, window: Window) -> pa.Table:
+    """All changes of the window's rows, one row each, as change_log.sql gives them.
+
+    Raises LakehouseError when they cannot be read.
+    """
+    try:
+        return _answer(changes_sql(result, window), {"change_log": change_log}, result.key)
+    except (QueryError, pa.ArrowException) as error:
+        raise _unreadable(change_log, window, error) from error
+
+
+def _rows(rows: WrittenRows, result: Result, checks: ChecksManifest) -> pa.Table:
+    sql = rows_sql(result, checks, rows.window, rows.run_ids)
+    return _answer(sql, {"hourly": rows.table}, result.key)
+
+
+def _answer(sql: str, tables: Mapping[str, DeltaTable], key: Iterable[str]) -> pa.Table:
+    reader = delta.run_query(sql, tables)
+    key = frozenset(key)
+    empty = _light(pa.RecordBatch.from_pylist([], reader.schema), key)
+    return pa.Table.from_batches((_light(batch, key) for batch in reader), empty.schema)
+
+
+def _light(batch: pa.RecordBatch, key: frozenset[str]) -> pa.RecordBatch:
+    """Texts as categories, and decimals as numbers, but a key's: those name the rows exactly."""
+    columns = {
+        name: column if name in key else _light_column(column)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _light_column(column: pa.Array) -> pa.Array:
+    if pa.types.is_decimal(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_string(column.type) or pa.types.is_string_view(column.type):
+        return pc.dictionary_encode(column.cast(pa.string()))
+    return column
+
+
+def _require_usable_sql(rows: WrittenRows, plan: Plan) -> None:
+    """Raise ManifestError for each derived scalar alone at which the question fails.
+
+    Nothing when it fails without any of them: then it is the table that cannot be read.
+    """
+    if _fault(rows, plan.result, NO_CHECKS):
+        return
+    faults = {
+        place: _fault(rows, plan.result, NO_CHECKS.model_copy(update={"derived": (one,)}))
+        for place, one in enumerate(plan.checks.derived)
+    }
+    _refuse(plan, {place: fault for place, fault in faults.items() if fault})
+
+
+def _fault(rows: WrittenRows, result: Result, checks: ChecksManifest) -> str:
+    """Why the question cannot be answered; empty when it can."""
+    try:
+        _rows(rows, result, checks)
+    except (QueryError, pa.ArrowException) as error:
+        return delta.reason(error)
+    return ""
+
+
+def _require_scalars(frame: pa.Table, plan: Plan) -> None:
+    types = {one.name: one.type for one in frame.schema}
+    nested = {
+        place: f"it gives {types[one.name]}, and a check is about a scalar"
+        for place, one in enumerate(plan.checks.derived)
+        if pa.types.is_nested(types[one.name])
+    }
+    _refuse(plan, nested)
+
+
+def _refuse(plan: Plan, faults: Mapping[int, str]) -> None:
+    if faults and plan.checks_file:
+        raise ManifestError(plan.checks_file.problem_of_sql(*one) for one in faults.items())
+
+
+def _unreadable(table: DeltaTable, window: Window, error: Exception) -> LakehouseError:
+    return LakehouseError(
+        f"the rows of {window} cannot be read from {table.table_uri}: {delta.reason(error)}"
+    )

@@ -1,9 +1,7 @@
 """What Great Expectations found, in our words. Never imports it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from lockstep.model.verdict import CheckStatus
 from lockstep.quality.report import CheckResult
@@ -21,13 +19,13 @@ _EXAMPLES_SHOWN = 3
 def check_results(
     suite: Suite,
     validation: "ExpectationSuiteValidationResult",
-    labels: pa.ChunkedArray,
+    label: Callable[[int], str],
     facts: Mapping[str, object],
 ) -> Iterator[CheckResult]:
     """The suite's checks in their order, with what was observed.
 
-    labels: name the rows of the frame. facts: fill the names in `expected`. What could not be
-    evaluated has failed, whatever its severity.
+    label: names the row at a place of the frame. facts: fill the names in `expected`. What could
+    not be evaluated has failed, whatever its severity.
     """
     results = {result.expectation_config.meta["check"]: result for result in validation.results}
     for check in suite.checks:
@@ -46,7 +44,7 @@ def check_results(
             check.severity,
             _observed(result, suite.noun),
             expected,
-            () if result.success else _examples(result, labels),
+            () if result.success else _examples(result, label),
             suite.name,
         )
 
@@ -70,8 +68,9 @@ def _observed(result: "ExpectationValidationResult", noun: str) -> str:
     return f"all but {unexpected:,} of {total:,} {noun}"
 
 
-def _examples(result: "ExpectationValidationResult", labels: pa.ChunkedArray) -> tuple[str, ...]:
+def _examples(
+    result: "ExpectationValidationResult", label: Callable[[int], str]
+) -> tuple[str, ...]:
     places = result.result.get("partial_unexpected_index_list") or []
-    found = (labels[place].as_py() for place in places[:_EXAMPLES_SHOWN])
-    shown = tuple("null" if label is None else str(label) for label in found)
+    shown = tuple(label(place) for place in places[:_EXAMPLES_SHOWN])
     return (*shown, "…") if len(places) > _EXAMPLES_SHOWN else shown

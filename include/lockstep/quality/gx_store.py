@@ -109,10 +109,16 @@ class GxStore:
 
 @dataclass(frozen=True)
 class Part:
-    """A suite and what it looks at. The frame's first column names its rows."""
+    """A suite and what it looks at. key: the columns of the frame that name its rows."""
 
     suite: Suite
     frame: pa.Table
+    key: tuple[str, ...]
+
+    def label(self, place: int) -> str:
+        """The row at a place, for people: its key's values."""
+        values = (self.frame[name][place].as_py() for name in self.key)
+        return ", ".join("null" if value is None else str(value) for value in values)
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ class Recording:
         for part in parts:
             identifier, validation = of_suite[part.suite.name]
             self.identifiers.append(identifier)
-            checks += check_results(part.suite, validation, part.frame.column(0), facts)
+            checks += check_results(part.suite, validation, part.label, facts)
         return tuple(checks)
 
     def build_pages(self) -> dict[str, str]:

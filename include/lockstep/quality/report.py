@@ -35,7 +35,7 @@ class CheckResult:
     observed: str
     expected: str
     examples: tuple[str, ...] = ()
-    """Some of the orders (or columns) that do not meet it."""
+    """Some of the rows (or columns) that do not meet it."""
     suite: str = ""
 
     @property
@@ -69,7 +69,7 @@ class QualityReport:
     seconds: float
     subject: str = HOURLY
     """The hourly table, or the mode whose change log and parity were checked."""
-    noun: str = "orders"
+    noun: str = "rows"
     check_id: str = ""
     """Of a mode: the comparison's line in the ledger."""
     suite_pages: Mapping[str, str] = field(default_factory=dict)

@@ -1,8 +1,10 @@
 """Checks a window of a stream: its changes in the change log, and what comparing them came to."""
 
 import time
+from collections.abc import Mapping
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from lockstep import pizzeria
 from lockstep.errors import LakehouseError
@@ -12,19 +14,21 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.result import Result
+from lockstep.pipeline.result_tables import CHANGE_PARTITION
 from lockstep.project import read_project_file
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
 from lockstep.quality.report import QualityReport
-from lockstep.quality.stream_suite import CHANGE_CHECKS, PARITY_CHECKS
+from lockstep.quality.stream_suite import PARITY_CHECKS, change_checks
 from lockstep.quality.suite import COLUMN_CHECKS, Suite
 from lockstep.settings import Settings
 from lockstep.sources import delta
 
-PARITY_SUITE = Suite("parity", PARITY_CHECKS, "orders")
 COLUMN_SUITE = Suite("change_log_columns", COLUMN_CHECKS, "columns")
-CHANGE_SUITE = Suite("change_log", CHANGE_CHECKS, "changes")
+CHANGE_SUITE, CHANGES = "change_log", "changes"
 COMPARED = (Verdict.PASS, Verdict.FAIL)
 """Other verdicts say that nothing was compared; then there is nothing to judge."""
 
@@ -35,27 +39,45 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     line: of the ledger, its verdict one of COMPARED. A window without orders passes. Checking a
     comparison again adds a result and changes nothing else. Raises LakehouseError when the version
     of the change log that was compared is gone (they are kept for
-    settings.stream_versions_kept_hours), QualityStoreError when HOME/quality cannot be used.
+    settings.stream_versions_kept_hours), PipelineError when the pipeline's folder cannot be used,
+    QualityStoreError when HOME/quality cannot be used.
     """
     started = time.monotonic()
+    plan = plan_named(settings.project, pizzeria.MANIFEST)
     # Step 1: the version that was compared.
     uri = settings.table_uri(pizzeria.change_log_table(line.mode))
     change_log = delta.open_table(uri, line.stream_version)
-    columns = frames.columns_frame(
-        change_log, pizzeria.change_log_columns(line.mode), (pizzeria.CHANGE_LOG_PARTITION,)
-    )
+    columns = pizzeria.change_log_columns(line.mode) | plan.result.columns
     # Step 2: the changes, unless they are of another shape and cannot be read as declared.
-    parts = [Part(PARITY_SUITE, _parity_frame(line)), Part(COLUMN_SUITE, columns)]
-    if frames.is_as_declared(columns):
-        parts.append(Part(CHANGE_SUITE, frames.changes_frame(change_log, line.window)))
+    parity_suite = Suite("parity", PARITY_CHECKS, plan.fact.name.name)
+    parts = [
+        Part(parity_suite, _parity_frame(line), ("check_id",)),
+        *change_parts(change_log, plan.result, columns, line.window),
+    ]
     # Step 3: one gx_checkpoint over verdict, columns and changes.
-    what = Judged(line.window, line.mode, line.run_id, CHANGE_SUITE.noun, line.check_id)
+    what = Judged(line.window, line.mode, line.run_id, CHANGES, line.check_id)
     return judged(settings, what, parts, _facts(line), started)
+
+
+def change_parts(
+    change_log: DeltaTable, result: Result, columns: Mapping[str, str], window: Window
+) -> list[Part]:
+    """The columns of a change log, and the window's changes if they are as declared.
+
+    columns: name and Delta type of each, as declared.
+    """
+    found = frames.columns_frame(change_log, columns, (CHANGE_PARTITION,))
+    parts = [Part(COLUMN_SUITE, found, ("column",))]
+    if frames.is_as_declared(found):
+        suite = Suite(CHANGE_SUITE, change_checks(result), CHANGES)
+        changes = frames.changes_frame(change_log, result, window)
+        parts.append(Part(suite, changes, result.key))
+    return parts
 
 
 def stream_failures(report: QualityReport) -> list[str]:
     """What is wrong with the stream's table itself, whatever the comparison came to."""
-    return report.failures_of({COLUMN_SUITE.name, CHANGE_SUITE.name})
+    return report.failures_of({COLUMN_SUITE.name, CHANGE_SUITE})
 
 
 def newest_comparison(settings: Settings, window: Window, mode: StreamMode) -> Comparison:

@@ -1,12 +1,13 @@
 """The declaration for the streams: what is expected of a window's changes, and of its parity.
 
-Like suite.py for the hourly table: the page to read and to change. FAIL fails the task that
-compared the window, WARN is reported. Names like $value_mismatch_max are facts of the comparison
-under check (stream_check.py gives them their values).
+Like suite.py for the hourly table: the page to read and to change, for every pipeline. FAIL fails
+the task that compared the window, WARN is reported. Names like $value_mismatch_max are facts of the
+comparison under check (stream_check.py gives them their values).
 """
 
 from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
-from lockstep.quality.suite import ABSENT, BETWEEN, IN_SET, Check, fact
+from lockstep.pipeline.result import Result
+from lockstep.quality.suite import ABSENT, ALL_UNIQUE, BETWEEN, IN_SET, Check, fact, plain, present
 
 FAIL, WARN = CheckStatus.FAIL, CheckStatus.WARN
 
@@ -19,32 +20,26 @@ no defect of the rows. Hence a warning; that a stream lags now is for its superv
 WORK_SECONDS_MAX = 600
 """From a change seen by the driver to its writing: whatever waited before, for the connector or for
 the stream, is not in it. A micro-batch of 50,000 records is half a minute's work for the slowest
-mode, and a transaction of a million orders ten minutes' (1,700 orders a second)."""
+mode, and a transaction of a million rows ten minutes' (1,700 rows a second)."""
 
 CLOCK_SECONDS_MAX = 1
 """Between the database's clock and the driver's. NTP keeps machines within milliseconds; when they
 are seconds apart, no latency means anything."""
 
-# Of the changes: the frame of change_log_quality.sql, a row for each change of a window's orders.
-CHANGE_CHECKS = (
-    Check("order_id present", FAIL, ABSENT, {"column": "order_id"}, "no nulls"),
+# Of the changes of every result alike.
+_WRITTEN = (
     Check("op present", FAIL, ABSENT, {"column": "op"}, "no nulls"),
     Check("position present", FAIL, ABSENT, {"column": "commit_lsn"}, "no nulls in commit_lsn"),
     Check("times present", FAIL, IN_SET, {"column": "has_times", "value_set": [True]}, "all four"),
     Check("op known", FAIL, IN_SET, {"column": "op", "value_set": ["c", "u", "d"]}, "c, u or d"),
-    Check(
-        "one change at a position",
-        FAIL,
-        "ExpectCompoundColumnsToBeUnique",
-        {"column_list": ["order_id", "commit_lsn"], "ignore_row_if": "any_value_is_missing"},
-        "no order twice at one commit_lsn",
-    ),
+)
+_IN_ORDER = (
     Check(
         "positions increase",
         FAIL,
         IN_SET,
         {"column": "is_after_earlier", "value_set": [True]},
-        "what is written later of an order was committed later",
+        "what is written later of a row was committed later",
     ),
     Check(
         "transaction known",
@@ -60,13 +55,8 @@ CHANGE_CHECKS = (
         {"column": "is_in_its_partition", "value_set": [True]},
         "the UTC date of committed_at",
     ),
-    Check(
-        "deletes name nothing",
-        FAIL,
-        IN_SET,
-        {"column": "is_bare_delete", "value_set": [True]},
-        "nulls from order_time to pizzas",
-    ),
+)
+_DELIVERED = (
     Check(
         "raced only by the look-up",
         FAIL,
@@ -101,7 +91,7 @@ CHANGE_CHECKS = (
     ),
 )
 
-# Of the comparison: a frame of one row, its verdict and the differing orders of each class.
+# Of the comparison: a frame of one row, its verdict and the differing rows of each class.
 PARITY_CHECKS = (
     *(
         Check(
@@ -121,3 +111,28 @@ PARITY_CHECKS = (
         str(Verdict.PASS),
     ),
 )
+
+
+def change_checks(result: Result) -> tuple[Check, ...]:
+    """Of the changes: the frame of change_log.sql, a row for each change of a window's rows."""
+    at_position = [*result.key, "commit_lsn"]
+    return (
+        *present(result.key),
+        *_WRITTEN,
+        Check(
+            "one change at a position",
+            FAIL,
+            ALL_UNIQUE,
+            {"column_list": at_position, "ignore_row_if": "any_value_is_missing"},
+            "no row twice at one commit_lsn",
+        ),
+        *_IN_ORDER,
+        Check(
+            "deletes name nothing",
+            FAIL,
+            IN_SET,
+            {"column": "is_bare_delete", "value_set": [True]},
+            plain(f"nulls in all columns but {', '.join(result.key)}"),
+        ),
+        *_DELIVERED,
+    )

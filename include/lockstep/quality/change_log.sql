@@ -1,21 +1,19 @@
 -- What the quality checks look at of a stream: a row of scalars for each change of a window's
--- orders. A delete has no order_time, so orders are found by the time of any change, and their
--- changes by id. Run by delta-rs (DataFusion).
+-- rows. A delete has no time, so rows are found by the time of any change, and their changes by
+-- key. Run by delta-rs (DataFusion); what is in braces is made of the result's columns.
 --
 -- is_after_earlier: rows come into the table in the order of written_at, those of one commit at
 -- once. latency_seconds: null for rows of the initial snapshot, which there was no stream to write.
 -- Epochs are subtracted, not times: of a duration date_part('epoch', ...) may drop the fraction.
-WITH window_orders AS (
-    SELECT DISTINCT order_id
+WITH window_rows AS (
+    SELECT DISTINCT ${key}
     FROM change_log
-    WHERE
-        order_time >= TIMESTAMP '${window_start}'
-        AND order_time < TIMESTAMP '${window_end}'
+    WHERE ${in_window}
 ),
 
 changes AS (
     SELECT
-        change_log.order_id,
+        ${key},
         change_log.op,
         change_log.commit_lsn,
         change_log.tx_id,
@@ -33,12 +31,7 @@ changes AS (
         ) AS is_in_its_partition,
         (
             coalesce(change_log.op <> 'd', TRUE)
-            OR (
-                change_log.order_time IS NULL
-                AND change_log.client_name IS NULL
-                AND change_log.table_name IS NULL
-                AND change_log.pizzas IS NULL
-            )
+            OR (${values_are_null})
         ) AS is_bare_delete,
         (
             date_part('epoch', change_log.written_at) - date_part('epoch', change_log.committed_at)
@@ -47,28 +40,23 @@ changes AS (
             date_part('epoch', change_log.written_at) - date_part('epoch', change_log.seen_at)
         ) AS work_seconds
     FROM change_log
-    INNER JOIN window_orders ON change_log.order_id IS NOT DISTINCT FROM window_orders.order_id
-    WHERE
-        change_log.order_id IS NOT NULL
-        OR (
-            change_log.order_time >= TIMESTAMP '${window_start}'
-            AND change_log.order_time < TIMESTAMP '${window_end}'
-        )
+    INNER JOIN window_rows ON ${same_key}
+    WHERE (${has_key}) OR ${in_window}
 )
 
 SELECT
-    order_id,
+    ${key_names},
     commit_lsn,
     has_times,
     is_in_its_partition,
     is_bare_delete,
     seconds_from_commit,
     work_seconds,
-    arrow_cast(op, 'Dictionary(Int32, Utf8)') AS op,
+    op,
     coalesce(is_raced, FALSE) AS is_raced,
     coalesce(
         commit_lsn >= lag(commit_lsn) OVER (
-            PARTITION BY order_id
+            PARTITION BY ${key_names}
             ORDER BY written_at, commit_lsn
         ),
         TRUE
