@@ -157,7 +157,7 @@ def _of_checks(manifest: ChecksManifest, columns: Mapping[str, str]) -> Iterator
     for place, check in enumerate(manifest.check):
         type_ = columns.get(check.column, "")
         if check.column not in derived and not type_:
-            yield ("check", place, "column"), _no_column(check.column, [*columns, *derived])
+            yield ("check", place, "column"), _no_column(check.column, sorted({*columns, *derived}))
         elif type_.startswith(_NO_SCALARS):
             message = (
                 f"{check.column} is {type_}: make a scalar of it by [[derived]], and name that"

@@ -6,7 +6,7 @@ name the rows of. Great Expectations is not imported. Pure.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -54,7 +54,9 @@ def _is_share(value: object) -> bool:
 
 
 def _is_bound(value: object) -> bool:
-    return isinstance(value, int | Decimal | str | date) and not isinstance(value, bool)
+    if isinstance(value, datetime):
+        return value.tzinfo is not None
+    return isinstance(value, int | Decimal | date) and not isinstance(value, bool)
 
 
 def _is_regex(value: object) -> bool:
@@ -68,8 +70,9 @@ def _is_boolean(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+def _is_value_set(value: object) -> bool:
+    # Great Expectations makes text of dates, which equals no date of a column.
+    return isinstance(value, list) and all(isinstance(one, str | int | Decimal) for one in value)
 
 
 def _is_length(value: object) -> bool:
@@ -78,11 +81,11 @@ def _is_length(value: object) -> bool:
 
 _VALUES: dict[str, tuple[str, Callable[[object], bool]]] = {
     _MOSTLY: ("a share: write a number from 0 to 1", _is_share),
-    "min_value": ("a bound: write a number, a string or a time", _is_bound),
-    "max_value": ("a bound: write a number, a string or a time", _is_bound),
+    "min_value": ("a bound: write a number, a date or a time with its zone", _is_bound),
+    "max_value": ("a bound: write a number, a date or a time with its zone", _is_bound),
     "strict_min": ("a boolean: write true or false", _is_boolean),
     "strict_max": ("a boolean: write true or false", _is_boolean),
-    "value_set": ("a list of values", _is_list),
+    "value_set": ("a list of strings, numbers or booleans", _is_value_set),
     "regex": ("a regular expression of Python, in quotes", _is_regex),
     "value": ("a length: write an integer, 0 or more", _is_length),
 }

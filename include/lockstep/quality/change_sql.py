@@ -20,7 +20,7 @@ def changes_sql(result: Result, window: Window) -> str:
         key=", ".join(_qualified(names)),
         key_names=", ".join(names),
         same_key=" AND ".join(
-            f"change_log.{name} IS NOT DISTINCT FROM window_rows.{name}" for name in names
+            f"(change_log.{name} IS NOT DISTINCT FROM window_rows.{name})" for name in names
         ),
         has_key=_each_is(names, "NOT NULL"),
         values_are_null=_each_is(map(quoted, result.values), "NULL") or "TRUE",

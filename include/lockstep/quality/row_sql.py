@@ -130,7 +130,7 @@ def _joined(place: int, derived: Sequence[Derived]) -> Iterable[str]:
 def _join(result: Result, place: int) -> str:
     """A null of a key is like any other value here: such a row is to be found, too."""
     same = " AND ".join(
-        f"candidates.{quoted(name)} IS NOT DISTINCT FROM scalars_{place}.key_{at}"
+        f"(candidates.{quoted(name)} IS NOT DISTINCT FROM scalars_{place}.key_{at})"
         for at, name in enumerate(result.key)
     )
     return f"LEFT JOIN scalars_{place} ON {same}"
