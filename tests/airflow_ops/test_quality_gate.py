@@ -13,6 +13,7 @@ from lockstep.airflow_ops.quality_gate import CheckQualityOperator, DataDocsLink
 from lockstep.errors import WindowNotWrittenError
 from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window
+from lockstep.pipeline.errors import PipelineError
 from lockstep.quality import CheckResult, QualityReport
 
 SITE = "http://airflow.example:8080/lockstep/data-docs"
@@ -122,6 +123,12 @@ def test_a_failed_check_fails_without_retry_says_why_and_announces_nothing(monke
 def test_a_window_that_nobody_wrote_fails_without_retry(monkeypatch):
     _, event, error = gate(monkeypatch, WindowNotWrittenError("no run replaced the window"))
     assert "no run replaced" in str(error)
+    assert event.extra == {}
+
+
+def test_checks_that_cannot_be_used_fail_without_retry(monkeypatch):
+    _, event, error = gate(monkeypatch, PipelineError("checks.toml:3: is wrong"))
+    assert str(error) == "checks.toml:3: is wrong"
     assert event.extra == {}
 
 

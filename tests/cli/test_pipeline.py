@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from lockstep.cli import app
+from lockstep.pipeline.checks import ChecksManifest
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.manifest import PipelineManifest
 from lockstep.pipeline.modes import STREAM_MODES
@@ -133,6 +134,40 @@ def test_check_names_every_problem_with_file_and_line(folder: Path) -> None:
     ]
 
 
+CHECKS = """\
+format_version = 1
+[[check]]
+name = "known"
+severity = "fail"
+column = "taken"
+expectation = "ExpectColumnValuesToNotBeNull"
+expected = "known"
+"""
+
+
+def test_check_names_the_problems_of_checks_by_themselves_and_against_the_result(
+    folder: Path,
+) -> None:
+    file = "sql/readings_named/checks.toml"
+    write(folder, file, CHECKS.replace("fail", "fial"))
+    assert pipeline("check").stderr == (
+        f'include/{file}:4: check[0].severity: "fial" is not known: did you mean fail?\n'
+    )
+    write(folder, file, CHECKS)
+    assert "readings_named/result.lock is missing" in pipeline("check").stderr
+    lock(folder, "readings_named")
+    checked = pipeline("check", "readings_named")
+    assert (checked.exit_code, checked.stderr) == (
+        2,
+        (
+            f"include/{file}:5: check[0].column: the result has no column taken: "
+            "there are: at, reading_id\n"
+        ),
+    )
+    write(folder, file, CHECKS.replace("taken", "at"))
+    assert pipeline("check", "readings_named").exit_code == 0
+
+
 def test_check_of_an_unknown_name_says_which_there_are(folder: Path) -> None:
     error = pipeline("check", "pizzeria").exception
     assert isinstance(error, PipelineError)
@@ -154,7 +189,12 @@ def test_a_project_without_pipelines_says_what_one_is(
 
 @pytest.mark.parametrize(
     ("arguments", "model"),
-    [((), PipelineManifest), (("pipeline",), PipelineManifest), (("source",), SourceManifest)],
+    [
+        ((), PipelineManifest),
+        (("pipeline",), PipelineManifest),
+        (("source",), SourceManifest),
+        (("checks",), ChecksManifest),
+    ],
 )
 def test_schema_prints_every_key_with_its_description(
     arguments: tuple[str, ...], model: type[Strict]

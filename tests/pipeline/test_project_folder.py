@@ -53,7 +53,7 @@ def test_what_is_no_pipeline_or_source_is_passed_over(folder: Path) -> None:
     write(folder, "sql/Not A Pipeline/notes.md", "")
     write(folder, "sql/pipeline.toml", "no = [")
     write(folder, "sources/README.md", "")
-    write(folder, "sql/readings_named/cheques.toml", "later = 1")
+    write(folder, "sql/readings_named/notes.toml", "later = 1")
     write(folder, "sql/readings_named/tests/some.yaml", "later: 1")
     assert problems(folder) == []
     assert list(read_project(folder).pipelines) == ["readings_named"]

@@ -15,6 +15,7 @@ from lockstep.airflow_ops.assets import HOURLY_ORDERS
 from lockstep.errors import WindowError, WindowNotWrittenError
 from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window
+from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,13 +55,16 @@ class CheckQualityOperator(BaseOperator):
         self.data_docs_url = data_docs_url("")
 
     def execute(self, context: dict[str, Any]) -> None:
-        """Raises AirflowFailException, naming the failed checks, when any failed."""
+        """Raises AirflowFailException, naming the failed checks, when any failed.
+
+        Also when the window or the pipeline's folder (its checks.toml) cannot be used.
+        """
         from lockstep.quality import check_window
 
         try:
             window = self._window(context)
             report = check_window(Settings.load(), window)
-        except (WindowError, WindowNotWrittenError) as error:
+        except (PipelineError, WindowError, WindowNotWrittenError) as error:
             raise AirflowFailException(str(error)) from None
         self.data_docs_url = data_docs_url(report.data_docs_page)
         log_report(self.log, report)

@@ -16,7 +16,6 @@ from lockstep.cli.pipeline_stream import stream
 from lockstep.project import project_dir
 
 if TYPE_CHECKING:
-    
     from rich.table import Table
 
     from lockstep.pipeline.project import Pipeline, Project

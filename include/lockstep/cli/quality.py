@@ -10,7 +10,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command()
 def hourly(start: Start, end: End) -> None:
-    """Check the orders of [START, END) in the hourly table, as the hourly DAG does.
+    """Check the rows of [START, END) in the hourly table, as the hourly DAG does.
 
     Exits with 0 when no check failed (warnings are printed), 1 when one did, 2 when the window
     could not be checked.
@@ -22,7 +22,7 @@ def hourly(start: Start, end: End) -> None:
 
 @app.command()
 def stream(start: Start, end: End, mode: Modes = None) -> None:
-    """Check the changes of [START, END)'s orders in the streams, and the verdict on them.
+    """Check the changes of [START, END)'s rows in the streams, and the verdict on them.
 
     It is about the window's newest comparison with each mode, in the version of the stream's table
     that was compared, kept for LOCKSTEP_STREAM_VERSIONS_KEPT_HOURS, an hour by default. Exit

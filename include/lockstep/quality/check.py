@@ -18,8 +18,6 @@ from lockstep.settings import Settings
 from lockstep.sources import delta
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
 
-_SUITE = pizzeria.sql_name(pizzeria.ORDERS_ENRICHED_BATCH)
-
 
 def check_window(settings: Settings, window: Window) -> QualityReport:
     """Check the rows that the last run of exactly this window wrote, with what was repaired since.
@@ -39,7 +37,10 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
 def check_table(
     settings: Settings, plan: Plan, table: DeltaTable, columns: Mapping[str, str], window: Window
 ) -> QualityReport:
-    """The same of a pipeline's hourly table. columns: name and Delta type of each, as declared."""
+    """The same of a pipeline's hourly table, by whose name its suites are called.
+
+    columns: name and Delta type of each, as declared.
+    """
     started = time.monotonic()
     # Step 1: one version of the table, so that rows and metadata belong together.
     written = written_by(table, window)
@@ -47,10 +48,11 @@ def check_table(
     # Step 2: the rows, unless they are of another shape and cannot be read as declared.
     partitions = () if plan.time is None else (HOURLY_PARTITION,)
     found = frames.columns_frame(table, columns, partitions)
-    parts = [Part(Suite(f"{_SUITE}_columns", COLUMN_CHECKS, "columns"), found, ("column",))]
+    name = pizzeria.sql_name(table.table_uri.rstrip("/"))
+    parts = [Part(Suite(f"{name}_columns", COLUMN_CHECKS, "columns"), found, ("column",))]
     noun = plan.fact.name.name
     if frames.is_as_declared(found):
-        suite = Suite(_SUITE, row_checks(plan), noun)
+        suite = Suite(name, row_checks(plan), noun)
         rows = frames.rows_frame(frames.WrittenRows(table, window, run_ids), plan)
         parts.append(Part(suite, rows, plan.key))
     # Step 3: against what the run and its repairs recorded.
