@@ -1,5 +1,6 @@
 """The checks of a pipeline of another shape: other names, two key columns, its own checks."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -8,6 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError
 from lockstep.model.verdict import CheckStatus
+from lockstep.model.window import Window
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.errors import ManifestError
 from lockstep.pipeline.expectations import ARGUMENTS
@@ -15,9 +17,11 @@ from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
 from lockstep.quality.check import check_table
 from lockstep.quality.frames import WrittenRows, rows_frame
 from lockstep.quality.judgement import Judged, judged
+from lockstep.quality.row_sql import rows_sql
 from lockstep.quality.stream_check import CHANGES, change_parts
 from lockstep.quality.suite import row_checks
 from lockstep.settings import Settings
+from lockstep.sources import delta
 
 from tests.quality.samples import (
     CHECKS,
@@ -83,13 +87,13 @@ def test_each_fault_is_found_and_its_rows_are_named_by_the_whole_key(tmp_path):
 
     found = {one.name: (one.status, one.examples) for one in report.checks if one.status != PASS}
     assert found == {
-        "nr present": (FAIL, ("L-1, null",)),
-        "The lot, nr unique": (FAIL, ("L-1, 1", "L-1, 1")),
-        "taken_at in window": (FAIL, ("L-2, 6",)),
-        "marks plausible": (WARN, ("L-2, 1",)),
-        "marked": (WARN, ("L-2, 2", "L-2, 3")),
-        "heavy enough": (FAIL, ("L-2, 4",)),
-        "lot of ours": (FAIL, ("M-2, 5",)),
+        "nr present": (FAIL, ('["L-1",null]',)),
+        "The lot, nr unique": (FAIL, ('["L-1",1]', '["L-1",1]')),
+        "taken_at in window": (FAIL, ('["L-2",6]',)),
+        "marks plausible": (WARN, ('["L-2",1]',)),
+        "marked": (WARN, ('["L-2",2]', '["L-2",3]')),
+        "heavy enough": (FAIL, ('["L-2",4]',)),
+        "lot of ours": (FAIL, ('["M-2",5]',)),
     }
 
 
@@ -166,6 +170,20 @@ def test_without_a_time_nothing_is_checked_of_windows(tmp_path):
     ]
 
 
+def test_a_time_that_is_a_date_is_compared_as_its_first_instant(tmp_path):
+    plan = plan_of_samples(tmp_path)
+    rows = [sample("L-1", 1, taken_at=HOUR.start.date())]
+    table = hourly_table(tmp_path, rows, HOURLY | {"taken_at": "date"})
+    result = replace(plan.result, columns=COLUMNS | {"taken_at": "date"})
+    midnight = HOUR.start.replace(hour=0)
+    day = Window(midnight, midnight + timedelta(days=1))
+
+    sql = rows_sql(result, plan.checks, day, ["another run"])
+
+    [row] = delta.run_query(sql, {"hourly": table}).read_all().to_pylist()
+    assert (row["taken_at"], row["is_in_its_partition"]) == (midnight, True)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -233,7 +251,7 @@ def judged_changes(tmp_path, rows):
     uri = str(tmp_path / "log")
     table = pa.Table.from_pylist(rows, arrow_schema(columns))
     write_deltalake(uri, table, partition_by=[CHANGE_PARTITION])
-    parts = change_parts(DeltaTable(uri), plan.result, columns, HOUR)
+    parts = change_parts(DeltaTable(uri), plan, columns, HOUR)
     facts = {"raced_values": [False], "raced": "no row marked"}
     what = Judged(HOUR, "temporal", RUN, CHANGES)
     return judged(Settings(home=tmp_path), what, parts, facts, 0.0)
@@ -270,8 +288,8 @@ def test_faults_of_changes_are_found_by_the_whole_key(tmp_path):
     report = judged_changes(tmp_path, rows)
     examples = {one.name: one.examples for one in report.checks if one.status is FAIL}
     assert examples == {
-        "nr present": ("L-4, null",),
-        "one change at a position": ("L-1, 1", "L-1, 1"),
-        "positions increase": ("L-2, 1",),
-        "deletes name nothing": ("L-5, 1",),
+        "nr present": ('["L-4",null]',),
+        "one change at a position": ('["L-1",1]', '["L-1",1]'),
+        "positions increase": ('["L-2",1]',),
+        "deletes name nothing": ('["L-5",1]',),
     }

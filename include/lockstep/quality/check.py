@@ -49,12 +49,13 @@ def check_table(
     partitions = () if plan.time is None else (HOURLY_PARTITION,)
     found = frames.columns_frame(table, columns, partitions)
     name = pizzeria.sql_name(table.table_uri.rstrip("/"))
-    parts = [Part(Suite(f"{name}_columns", COLUMN_CHECKS, "columns"), found, ("column",))]
+    suite = Suite(f"{name}_columns", COLUMN_CHECKS, "columns")
+    parts = [Part(suite, found, frames.column_labels(found))]
     noun = plan.fact.name.name
     if frames.is_as_declared(found):
         suite = Suite(name, row_checks(plan), noun)
         rows = frames.rows_frame(frames.WrittenRows(table, window, run_ids), plan)
-        parts.append(Part(suite, rows, plan.key))
+        parts.append(Part(suite, rows, frames.key_labels(rows, plan.row_keys)))
     # Step 3: against what the run and its repairs recorded.
     what = Judged(window, HOURLY, written.run.cut.run_id, noun)
     return judged(settings, what, parts, _facts(written, run_ids, noun), started)

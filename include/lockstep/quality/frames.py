@@ -4,7 +4,7 @@ Only scalars leave the lakehouse (about 70 bytes a row; texts as categories, but
 window of a million rows is checked in bounded memory. Never judges what it reads.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from lockstep.pipeline.checks import NO_CHECKS, ChecksManifest
 from lockstep.pipeline.errors import ManifestError
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result import Result
+from lockstep.pipeline.row_keys import RowKeys
 from lockstep.quality.change_sql import changes_sql
 from lockstep.quality.row_sql import rows_sql
 from lockstep.sources import delta
@@ -86,6 +87,21 @@ def rows_frame(rows: WrittenRows, plan: Plan) -> pa.Table:
         raise _unreadable(rows.table, rows.window, error) from error
     _require_scalars(frame, plan)
     return frame
+
+
+def key_labels(frame: pa.Table, row_keys: RowKeys) -> Callable[[int], str]:
+    """Names the row at a place of a frame by its key, as commands take it."""
+
+    def label(place: int) -> str:
+        key = tuple(frame[name][place].as_py() for name in row_keys.names)
+        return "null" if key == (None,) else row_keys.shown(row_keys.text(key))
+
+    return label
+
+
+def column_labels(frame: pa.Table) -> Callable[[int], str]:
+    """Names the row at a place of a frame by its first column."""
+    return lambda place: str(frame.column(0)[place].as_py())
 
 
 def changes_frame(change_log: DeltaTable, result: Result, window: Window) -> pa.Table:

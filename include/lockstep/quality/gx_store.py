@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -109,16 +109,11 @@ class GxStore:
 
 @dataclass(frozen=True)
 class Part:
-    """A suite and what it looks at. key: the columns of the frame that name its rows."""
+    """A suite and what it looks at. label: names the row at a place of the frame, for people."""
 
     suite: Suite
     frame: pa.Table
-    key: tuple[str, ...]
-
-    def label(self, place: int) -> str:
-        """The row at a place, for people: its key's values."""
-        values = (self.frame[name][place].as_py() for name in self.key)
-        return ", ".join("null" if value is None else str(value) for value in values)
+    label: Callable[[int], str]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity.policy import POLICY_FILE, read_policy
-from lockstep.pipeline.plan import plan_named
-from lockstep.pipeline.result import Result
+from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.result_tables import CHANGE_PARTITION
 from lockstep.project import read_project_file
 from lockstep.quality import frames
@@ -50,9 +49,10 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     columns = pizzeria.change_log_columns(line.mode) | plan.result.columns
     # Step 2: the changes, unless they are of another shape and cannot be read as declared.
     parity_suite = Suite("parity", PARITY_CHECKS, plan.fact.name.name)
+    compared = _parity_frame(line)
     parts = [
-        Part(parity_suite, _parity_frame(line), ("check_id",)),
-        *change_parts(change_log, plan.result, columns, line.window),
+        Part(parity_suite, compared, frames.column_labels(compared)),
+        *change_parts(change_log, plan, columns, line.window),
     ]
     # Step 3: one gx_checkpoint over verdict, columns and changes.
     what = Judged(line.window, line.mode, line.run_id, CHANGES, line.check_id)
@@ -60,18 +60,18 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
 
 
 def change_parts(
-    change_log: DeltaTable, result: Result, columns: Mapping[str, str], window: Window
+    change_log: DeltaTable, plan: Plan, columns: Mapping[str, str], window: Window
 ) -> list[Part]:
     """The columns of a change log, and the window's changes if they are as declared.
 
     columns: name and Delta type of each, as declared.
     """
     found = frames.columns_frame(change_log, columns, (CHANGE_PARTITION,))
-    parts = [Part(COLUMN_SUITE, found, ("column",))]
+    parts = [Part(COLUMN_SUITE, found, frames.column_labels(found))]
     if frames.is_as_declared(found):
-        suite = Suite(CHANGE_SUITE, change_checks(result), CHANGES)
-        changes = frames.changes_frame(change_log, result, window)
-        parts.append(Part(suite, changes, result.key))
+        suite = Suite(CHANGE_SUITE, change_checks(plan.result), CHANGES)
+        changes = frames.changes_frame(change_log, plan.result, window)
+        parts.append(Part(suite, changes, frames.key_labels(changes, plan.row_keys)))
     return parts
 
 
