@@ -1,4 +1,4 @@
-"""A window's parts cover it exactly and hold about as many orders each."""
+"""A window's parts cover it exactly and hold about as many rows each."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -12,13 +12,13 @@ START = datetime(2015, 1, 1, 11, tzinfo=UTC)
 HOUR = Window(START, START + timedelta(hours=1))
 
 
-def slots(*orders: int) -> list[SlotCount]:
-    minutes = (START + timedelta(minutes=n) for n in range(len(orders)))
-    return [SlotCount(at, n) for at, n in zip(minutes, orders, strict=True) if n]
+def slots(*rows: int) -> list[SlotCount]:
+    minutes = (START + timedelta(minutes=n) for n in range(len(rows)))
+    return [SlotCount(at, n) for at, n in zip(minutes, rows, strict=True) if n]
 
 
-def orders_in(part: Window, counts: list[SlotCount]) -> int:
-    return sum(slot.orders for slot in counts if part.start <= slot.start < part.end)
+def rows_in(part: Window, counts: list[SlotCount]) -> int:
+    return sum(slot.rows for slot in counts if part.start <= slot.start < part.end)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -36,7 +36,7 @@ def test_a_part_is_over_its_size_only_where_one_slot_is(seed: int) -> None:
     counts = slots(*(rng.choice((0, 1, 5, 300)) for _ in range(60)))
     for part in slice_window(HOUR, counts, 100, 1):
         filled = [slot for slot in counts if part.start <= slot.start < part.end]
-        assert len(filled) <= 1 or orders_in(part, counts) <= 100, f"seed {seed}"
+        assert len(filled) <= 1 or rows_in(part, counts) <= 100, f"seed {seed}"
 
 
 def test_every_core_gets_a_part_of_a_small_window() -> None:

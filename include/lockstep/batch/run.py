@@ -77,7 +77,7 @@ def _enriched(
     read_mode: ReadMode,
 ) -> tuple["DataFrame", int]:
     counts = count_orders(exported, window)
-    orders = sum(slot.orders for slot in counts)
+    orders = sum(slot.rows for slot in counts)
     slices = slice_window(
         window,
         counts,

@@ -64,7 +64,7 @@ def check_table(
 def _facts(written: WrittenWindow, run_ids: list[str], noun: str) -> dict[str, object]:
     """What the suite calls $rows_at_cut and the like."""
     return {
-        "rows_at_cut": written.orders,
+        "rows_at_cut": written.rows,
         "noun": noun,
         "window": str(written.run.window),
         "window_start": written.run.window.start,

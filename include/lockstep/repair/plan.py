@@ -98,10 +98,10 @@ def look(table: DeltaTable, window: Window, exported: ExportedSnapshot) -> Look:
 def _require_sound(rows: pa.Table, written: WrittenWindow, exported: ExportedSnapshot) -> None:
     """A repair builds upon the run's rows; where those are not sound, only a new run helps."""
     window, remedy = written.run.window, "`lockstep batch run` writes the window again"
-    if rows.num_rows != written.orders or pc.count_distinct(rows["order_id"]).as_py() < len(rows):
+    if rows.num_rows != written.rows or pc.count_distinct(rows["order_id"]).as_py() < len(rows):
         raise RepairRefusedError(
             f"the hourly table has {rows.num_rows:,} rows of {window}, and its last run or repair "
-            f"left {written.orders:,} orders: they were changed by another writer; {remedy}"
+            f"left {written.rows:,} orders: they were changed by another writer; {remedy}"
         )
     if rows["tx_id"].null_count:
         raise RepairRefusedError(

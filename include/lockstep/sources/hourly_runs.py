@@ -1,7 +1,7 @@
 """Which hourly run wrote a window, and what was repaired since: found in the commits' metadata.
 
-Each hourly run is one commit whose userMetadata says which window it replaced and how many orders
-the database counted there at its cut; a repair is one that says which of those orders it merged,
+Each hourly run is one commit whose userMetadata says which window it replaced and how many rows
+the database counted there at its cut; a repair is one that says which of those rows it merged,
 at a cut of its own. Other commits (maintenance, a user's own) are passed over. Reads no rows, but
 the times of all where no commit says which hours there are.
 """
@@ -40,8 +40,8 @@ class WrittenWindow:
     repairs: tuple[RepairCommit, ...] = ()
 
     @property
-    def orders(self) -> int:
-        """How many orders of the window the table is to hold."""
+    def rows(self) -> int:
+        """How many rows of the window the table is to hold."""
         return self.repairs[-1].orders_after if self.repairs else self.run.orders_at_cut
 
     @property

@@ -13,10 +13,10 @@ SLOTS = 1000
 
 @dataclass(frozen=True)
 class SlotCount:
-    """The number of orders in the slot [start, start + slot length)."""
+    """The number of rows in the slot [start, start + slot length)."""
 
     start: datetime
-    orders: int
+    rows: int
 
 
 def slot_length(window: Window) -> timedelta:
@@ -29,12 +29,12 @@ def slice_window(
 ) -> list[Window]:
     """Cut the window into consecutive parts that cover it without gap or overlap.
 
-    counts: the slots that hold orders, in time order.
-    rows_max: orders a part should hold at the most; a single fuller slot is not split.
+    counts: the slots that hold rows, in time order.
+    rows_max: rows that a part should hold at the most; a single fuller slot is not split.
     slices_min: at least this many parts, where there are as many filled slots.
     """
     counts = list(counts)
-    total = sum(slot.orders for slot in counts)
+    total = sum(slot.rows for slot in counts)
     rows_wanted = min(rows_max, -(-total // slices_min)) or 1
     bounds = [window.start, *_bounds_inside(counts, rows_wanted), window.end]
     return [Window(start, end) for start, end in pairwise(bounds)]
@@ -43,7 +43,7 @@ def slice_window(
 def _bounds_inside(counts: list[SlotCount], rows_wanted: int) -> Iterator[datetime]:
     rows = 0
     for slot in counts:
-        if rows and rows + slot.orders > rows_wanted:
+        if rows and rows + slot.rows > rows_wanted:
             yield slot.start
             rows = 0
-        rows += slot.orders
+        rows += slot.rows
