@@ -294,7 +294,7 @@ def test_a_pipeline_without_a_time_is_replaced_whole(
 
 def ready(plant: PlantProject) -> None:
     pipeline = plant.project.pipeline(plant.plant.pipeline)
-    check_ready(plant.settings, pipeline, plant.plan)
+    check_ready(plant.settings, pipeline, plant.plan, ReadMode.TABLES)
 
 
 Unsound = tuple[str, type[LockstepError], str]

@@ -3,13 +3,14 @@
 from lockstep.batch.command import report
 from lockstep.batch.pipeline_preflight import check_ready, window_of
 from lockstep.batch.pipeline_run import run_pipeline
+from lockstep.model.modes import ReadMode
 from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 
 
-def run_named(name: str, start: str, end: str) -> None:
+def run_named(name: str, start: str, end: str, read: ReadMode) -> None:
     """Run the pipeline for the window [start, end) of ISO 8601 text, and print what was done.
 
     Both are empty for a pipeline without a time. Raises LockstepError: what is wrong with project,
@@ -19,10 +20,10 @@ def run_named(name: str, start: str, end: str) -> None:
     pipeline = read_project(settings.project).pipeline(name)
     plan = plan_of(pipeline)
     window = window_of(plan, start, end)
-    check_ready(settings, pipeline, plan)
+    check_ready(settings, pipeline, plan, read)
     spark = spark_session(settings, f"lockstep hourly run of {name} {window or ''}")
     try:
-        finished = run_pipeline(spark, settings, pipeline, window)
+        finished = run_pipeline(spark, settings, pipeline, window, read)
         rows = f"{finished.commit.orders_at_cut:,} rows of {window or 'all times'}"
         report(finished.commit, finished.seconds, rows, settings.table_uri(plan.hourly_table))
     finally:

@@ -2,6 +2,7 @@
 
 from lockstep import jars
 from lockstep.errors import WindowError
+from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.project import Pipeline
@@ -10,6 +11,7 @@ from lockstep.sinks.local_lakehouse import require_writable
 from lockstep.sources.postgres import connect_to
 from lockstep.sources.readiness import require_readable
 from lockstep.sources.source_database import reader_of
+from lockstep.sources.source_view import view_columns, view_of
 
 
 def window_of(plan: Plan, start: str, end: str) -> Window | None:
@@ -37,9 +39,18 @@ def require_window(plan: Plan, window: Window | None) -> None:
         )
 
 
-def check_ready(settings: Settings, pipeline: Pipeline, plan: Plan) -> None:
-    """Raise the LockstepError that a run would meet: jars, lakehouse, database, tables, rights."""
+def check_ready(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode: ReadMode) -> None:
+    """Raise the LockstepError that a run would meet: jars, lakehouse, database, tables, rights.
+
+    With the mode view of the view in place of the tables.
+    """
+    if read_mode is ReadMode.VIEW:
+        view_of(plan)
     jars.classpath(settings, "spark")
     require_writable(settings)
-    with connect_to(reader_of(settings, pipeline.source)) as connection:
-        require_readable(connection, pipeline.source, plan.tables.values())
+    target = reader_of(settings, pipeline.source)
+    with connect_to(target) as connection:
+        if read_mode is ReadMode.VIEW:
+            view_columns(connection, plan, target.role)
+        else:
+            require_readable(connection, pipeline.source, plan.tables.values())

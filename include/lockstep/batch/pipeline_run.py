@@ -31,6 +31,7 @@ from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.postgres import connect_to
 from lockstep.sources.source_database import reader_of
 from lockstep.sources.source_tables import SourceReader
+from lockstep.sources.source_view import ViewReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,11 +46,16 @@ class PipelineRun:
 
 
 def run_pipeline(
-    spark: "SparkSession", settings: Settings, pipeline: Pipeline, window: Window | None
+    spark: "SparkSession",
+    settings: Settings,
+    pipeline: Pipeline,
+    window: Window | None,
+    read_mode: ReadMode = ReadMode.TABLES,
 ) -> PipelineRun:
-    """Run the pipeline's query and make its result the hourly table's rows of the window.
+    """Make the pipeline's result the hourly table's rows of the window.
 
-    window: None for a pipeline without a time, whose table is replaced whole. Running it again
+    window: None for a pipeline without a time, whose table is replaced whole. read_mode: let the
+    query make the rows, or the view of PostgreSQL that the manifest names. Running it again
     replaces the same rows. A failure, whatever it is, leaves the table as it was. Raises
     PipelineError, WindowError, ResultRefusedError, SourceValueError, PostgresUnavailableError,
     LakehouseError, WriterBusyError.
@@ -69,12 +75,17 @@ def run_pipeline(
             with connect_to(target) as marking:
                 prefix = cut_prefix(pipeline.source.name)
                 cut = mark_cut(marking, exported, str(uuid.uuid4()), prefix)
-            # Step 4: read under the snapshot, run the query, and replace the rows in one commit.
-            _bind_tables(SourceReader(session, target, exported), settings, plan, window)
+            # Step 4: read under the snapshot, and replace the rows in one commit.
             rewritten = at_snapshot(plan.query)
-            with _kept(run(session, rewritten)) as result:
+            if read_mode is ReadMode.VIEW:
+                reader = ViewReader(session, target, exported)
+                found = reader.rows(plan, window, settings.batch_slice_rows)
+            else:
+                _bind_tables(SourceReader(session, target, exported), settings, plan, window)
+                found = run(session, rewritten)
+            with _kept(found) as result:
                 rows = require_sound(plan, result, window, rewritten)
-                commit = RunCommit(window, ReadMode.TABLES, rows, cut, plan.version)
+                commit = RunCommit(window, read_mode, rows, cut, plan.version)
                 hourly = with_cut(in_window(result, plan, window), plan, columns, cut)
                 _replace(hourly, settings, plan, commit)
     return PipelineRun(commit, time.monotonic() - started)

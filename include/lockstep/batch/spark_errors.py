@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
+from lockstep.batch.errors import ResultRefusedError
 from lockstep.errors import (
     ConfigurationError,
     LakehouseError,
@@ -17,6 +18,8 @@ _NO_ROOM = ("No space left on device", "Disk quota exceeded", "File too large")
 _NO_RIGHTS = ("Read-only file system", "Permission denied", "Mkdirs failed")
 _NO_DATABASE = "org.postgresql.util.PSQLException"
 _NO_MEMORY = "java.lang.OutOfMemoryError"
+_NO_JSON = "MALFORMED_RECORD_IN_PARSING"
+"""Only the JSON of a view is parsed."""
 
 
 @contextmanager
@@ -57,6 +60,12 @@ def _reason(settings: Settings, database: str, text: str) -> LockstepError | Non
                 f"the lakehouse {settings.lakehouse_uri} cannot be written ({known}); the table "
                 "is as it was: give this user the rights, then run again"
             )
+    if _NO_JSON in text:
+        return ResultRefusedError(
+            f"the view in PostgreSQL at {database} gives an array, struct or map that is not of "
+            "the type in result.lock; the table is as it was: let the view give what query.sql "
+            "gives, or read the tables (`--read tables`)"
+        )
     if _NO_MEMORY in text:
         return ConfigurationError(
             f"the run needs more memory than {settings.spark_driver_memory}; the table is as it "

@@ -42,6 +42,11 @@ def arrow_type(text: str) -> pa.DataType:
         raise PipelineError(f"{text} is no type that a Delta table of ours can hold") from None
 
 
+def is_nested(text: str) -> bool:
+    """Whether it is a type of arrays, structs or maps."""
+    return text.partition("<")[0] in ("array", "struct", "map")
+
+
 def _arrow(found: exp.DataType) -> pa.DataType:
     make = _NESTED.get(found.this)
     return make(found.expressions) if make else _SCALARS[found.this]

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 
 from lockstep.errors import PostgresUnavailableError
-from lockstep.pipeline.catalog import Catalog, Column, Table
+from lockstep.pipeline.catalog import Catalog, Column, Table, TableName
 from lockstep.pipeline.errors import CatalogError
 from lockstep.pipeline.pg_types import parse_type
 from lockstep.pipeline.plan import PlannedTable
@@ -33,7 +33,7 @@ def require_readable(
     for table in tables:
         _require_same(source, found, table)
     for table in tables:
-        _require_rights(connection, table, source.manifest.roles.read)
+        require_rights(connection, table.name, table.columns, source.manifest.roles.read)
 
 
 def _require_same(source: Source, found: Catalog, planned: PlannedTable) -> None:
@@ -75,17 +75,20 @@ def _type(column: Column, catalog: Catalog) -> str:
     return f"{name}{labels}"
 
 
-def _require_rights(connection: psycopg.Connection, table: PlannedTable, role: str) -> None:
-    values = {"schema": table.name.schema, "table": table.name.name, "columns": [*table.columns]}
+def require_rights(
+    connection: psycopg.Connection, table: TableName, columns: Collection[str], role: str
+) -> None:
+    """Raise PostgresUnavailableError unless this role, the connection's, may read these columns."""
+    values = {"schema": table.schema, "table": table.name, "columns": [*columns]}
     rights = connection.execute(_RIGHTS.read_text(encoding="utf-8"), values).fetchall()
     refused = [name for name, may_read, _ in rights if not may_read]
     if refused:
         raise PostgresUnavailableError(
-            f"the role {role} may not read {', '.join(refused)} of table {table.name}: GRANT USAGE "
-            f"ON SCHEMA {table.name.schema} and SELECT ON {table.name} TO {role}"
+            f"the role {role} may not read {', '.join(refused)} of table {table}: GRANT USAGE "
+            f"ON SCHEMA {table.schema} and SELECT ON {table} TO {role}"
         )
     if any(has_hidden_rows for _, _, has_hidden_rows in rights):
         raise PostgresUnavailableError(
-            f"row-level security of table {table.name} may hide rows from the role {role}, which "
+            f"row-level security of table {table} may hide rows from the role {role}, which "
             f"the streams see: ALTER ROLE {role} BYPASSRLS, or leave the table out of the query"
         )

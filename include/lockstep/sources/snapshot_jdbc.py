@@ -12,6 +12,7 @@ from urllib.parse import quote
 from psycopg import sql
 
 from lockstep.cdc.cuts import ExportedSnapshot
+from lockstep.model.window import Window
 from lockstep.sources.postgres import RoleConnection
 
 if TYPE_CHECKING:
@@ -63,3 +64,11 @@ class SnapshotJdbc:
             predicates=list(predicates),
             properties=self._properties,
         )
+
+
+def between(column: str, part: Window) -> str:
+    """The predicate of a partition that reads a part of a window."""
+    condition = sql.SQL("{column} >= {start} AND {column} < {end}").format(
+        column=sql.Identifier(column), start=sql.Literal(part.start), end=sql.Literal(part.end)
+    )
+    return condition.as_string()

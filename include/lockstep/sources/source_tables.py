@@ -26,8 +26,9 @@ from lockstep.sources.column_reads import (
 )
 from lockstep.sources.errors import SourceValueError
 from lockstep.sources.postgres import RoleConnection
-from lockstep.sources.snapshot_jdbc import SnapshotJdbc
-from lockstep.sources.window_slices import SlotCount, slice_window, slot_length
+from lockstep.sources.slot_counts import count_slots
+from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
+from lockstep.sources.window_slices import slice_window
 from lockstep.sources.zone_clock import ZoneClock
 
 if TYPE_CHECKING:
@@ -68,15 +69,17 @@ class SourceReader:
         self._require_times(plan)
         columns = self._exact_columns(fact, near(name, fact.types[name], window))
         time = next(one for one in columns if one.name == name)
+        rows = inside(time, window)
+        counts = count_slots(self._connection, window, _name(fact), time.instant, rows)
         slices = slice_window(
             window,
-            self._slots(fact, time, window),
+            counts,
             rows_max=slice_rows,
             slices_min=self._spark.sparkContext.defaultParallelism,
         )
         by = sql.SQL("{} AS {}").format(time.instant, sql.Identifier(_SLICED_BY))
-        query = _query(fact, columns, inside(time, window), by)
-        return self._read(fact, columns, query, [_between(part) for part in slices])
+        query = _query(fact, columns, rows, by)
+        return self._read(fact, columns, query, [between(_SLICED_BY, part) for part in slices])
 
     def _read(
         self,
@@ -154,20 +157,6 @@ class SourceReader:
                 f"{plan.time}: give these rows a time, and declare {column} NOT NULL"
             )
 
-    def _slots(self, fact: PlannedTable, time: ColumnRead, window: Window) -> list[SlotCount]:
-        """The fact's rows in each filled slot of the window, in time order."""
-        query = sql.SQL(
-            "SELECT date_bin({slot}, {instant}, {start}) AS slot_start, count(*) FROM {table} "
-            "WHERE {inside} GROUP BY slot_start ORDER BY slot_start"
-        ).format(
-            slot=sql.Literal(slot_length(window)),
-            instant=time.instant,
-            start=sql.Literal(window.start),
-            table=_name(fact),
-            inside=inside(time, window),
-        )
-        return [SlotCount(*row) for row in self._connection.execute(query)]
-
 
 def _query(
     table: PlannedTable,
@@ -191,12 +180,3 @@ def _sent_name(place: int) -> str:
 
 def _name(table: PlannedTable) -> sql.Identifier:
     return sql.Identifier(table.name.schema, table.name.name)
-
-
-def _between(part: Window) -> str:
-    condition = sql.SQL("{by} >= {start} AND {by} < {end}").format(
-        by=sql.Identifier(_SLICED_BY),
-        start=sql.Literal(part.start),
-        end=sql.Literal(part.end),
-    )
-    return condition.as_string()

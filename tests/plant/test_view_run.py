@@ -1,0 +1,267 @@
+"""The hourly run that reads a pipeline's view: rows as those of the query, or a refusal.
+
+The fact has a key of two columns, one of them a uuid; the result has an array of structs and a map.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lockstep.batch.errors import ResultRefusedError
+from lockstep.batch.pipeline_preflight import check_ready
+from lockstep.batch.pipeline_run import run_pipeline
+from lockstep.cdc.run_commits import RunCommit
+from lockstep.enrich.plans import result_columns
+from lockstep.errors import LockstepError, PostgresUnavailableError
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pipeline.catalog import write_catalog
+from lockstep.pipeline.errors import CatalogError, PipelineError
+from lockstep.pipeline.result import RESULT_FILE, write_result
+from lockstep.sources.database_catalog import read_database_catalog
+from lockstep.sources.delta import open_table
+from lockstep.sources.errors import SourceValueError
+from pyspark.sql import SparkSession
+
+from tests.plant.conftest import PlantProject
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+WINDOW = Window.parse("2026-03-28T12:00Z", "2026-03-28T13:00Z")
+TABLES = """
+CREATE TABLE $schema.part (id integer PRIMARY KEY, label text, price numeric(8,2));
+CREATE TABLE $schema.shipment (
+    depot uuid, "number" bigint, sent_at timestamptz NOT NULL, part_id integer, weights integer[],
+    code char(4), PRIMARY KEY (depot, "number")
+);
+INSERT INTO $schema.part SELECT n, 'part ' || n, n * 1.25 FROM generate_series(1, 5) AS n;
+INSERT INTO $schema.shipment
+SELECT
+    ('00000000-0000-0000-0000-00000000000' || n % 3)::uuid, n,
+    timestamptz '2026-03-28 11:00+00' + n * interval '1 min', n % 7, ARRAY[n, NULL, n * 2],
+    CASE WHEN n % 2 = 0 THEN 'c' || n END
+FROM generate_series(0, 179) AS n;
+CREATE VIEW $schema.shipped AS
+SELECT
+    s.depot, s."number" AS "no-of-it", s.sent_at, p.label, s.weights, s.code,
+    p.price * 3 AS "total-""sum""-due",
+    json_build_array(json_build_object('label', p.label, 'price', p.price)) AS parts
+FROM $schema.shipment AS s LEFT JOIN $schema.part AS p ON p.id = s.part_id;
+GRANT SELECT ON $schema.part, $schema.shipment, $schema.shipped TO $reader
+"""
+QUERY = """
+SELECT
+    s.depot, s.number AS `no-of-it`, s.sent_at, p.label, s.weights, s.code,
+    CAST(p.price * 3 AS decimal(12, 3)) AS `total-"sum"-due`,
+    array(named_struct('label', p.label, 'price', p.price)) AS parts
+FROM $schema.shipment AS s
+LEFT JOIN $schema.part AS p ON p.id = s.part_id
+"""
+MANIFEST = """
+format_version = 1
+sources = ["$source"]
+semantics = "as_of_commit"
+fact = "$schema.shipment"
+key = ["depot", "no-of-it"]
+time = "sent_at"
+view = "$schema.shipped"
+"""
+
+
+def file_of(plant: PlantProject, name: str) -> Path:
+    return plant.folder / "include" / "sql" / plant.plant.pipeline / name
+
+
+def lock(spark: SparkSession, plant: PlantProject) -> None:
+    text = write_result(result_columns(spark, plant.plan), plant.plan.name, plant.plan.version)
+    file_of(plant, RESULT_FILE).write_text(text)
+
+
+@pytest.fixture
+def shipments(spark: SparkSession, plant: PlantProject) -> PlantProject:
+    plant.execute(TABLES)
+    names = plant.plant
+    with plant.owner() as connection:
+        catalog = read_database_catalog(connection, names.source, ("public", names.schema))
+    folder = plant.folder / "include" / "sources" / names.source
+    (folder / "catalog.lock").write_text(write_catalog(catalog))
+    file_of(plant, "query.sql").write_text(names.sql(QUERY))
+    file_of(plant, "pipeline.toml").write_text(names.sql(MANIFEST))
+    lock(spark, plant)
+    return plant
+
+
+def run(
+    spark: SparkSession, plant: PlantProject, mode: ReadMode, window: Window | None = WINDOW
+) -> RunCommit:
+    pipeline = plant.project.pipeline(plant.plant.pipeline)
+    small = plant.settings.model_copy(update={"batch_slice_rows": 25})
+    return run_pipeline(spark, small, pipeline, window, mode).commit
+
+
+def table_of(plant: PlantProject) -> Any:
+    return open_table(plant.settings.table_uri(plant.plan.hourly_table))
+
+
+def rows_of(plant: PlantProject) -> list[dict]:
+    """The author's columns of every row, in the key's order."""
+    rows = table_of(plant).to_pyarrow_table().select(plant.plan.outputs).to_pylist()
+    return sorted(rows, key=lambda row: row["no-of-it"])
+
+
+def test_the_views_rows_are_those_of_the_query(
+    spark: SparkSession, shipments: PlantProject
+) -> None:
+    """Into the same table, whose columns are the same."""
+    run(spark, shipments, ReadMode.TABLES)
+    by_query = rows_of(shipments)
+    commit = run(spark, shipments, ReadMode.VIEW)
+    assert rows_of(shipments) == by_query
+    assert [row["no-of-it"] for row in by_query] == list(range(60, 120))
+    assert by_query[1]["weights"] == [61, None, 122]
+    assert {row["code"] for row in by_query} >= {None, "c60 "}
+    assert commit == RunCommit.from_json(table_of(shipments).history(1)[0]["userMetadata"])
+    assert (commit.read_mode, commit.orders_at_cut) == (ReadMode.VIEW, 60)
+    assert commit.pipeline_version == shipments.plan.version
+
+
+def test_a_view_is_read_under_the_runs_snapshot(
+    spark: SparkSession, shipments: PlantProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What commits after the snapshot, and before the marker, is not in the table."""
+    from lockstep.batch import pipeline_run
+
+    mark_cut = pipeline_run.mark_cut
+
+    def change_then_mark(*arguments: Any) -> Any:
+        shipments.execute("UPDATE $schema.part SET label = 'renamed'")
+        return mark_cut(*arguments)
+
+    monkeypatch.setattr(pipeline_run, "mark_cut", change_then_mark)
+    run(spark, shipments, ReadMode.VIEW)
+    assert len(rows_of(shipments)) == 60
+    assert "renamed" not in {row["label"] for row in rows_of(shipments)}
+
+
+def test_a_view_without_a_time_is_read_whole(spark: SparkSession, shipments: PlantProject) -> None:
+    file = file_of(shipments, "pipeline.toml")
+    file.write_text(file.read_text().replace('time = "sent_at"', ""))
+    lock(spark, shipments)
+    assert run(spark, shipments, ReadMode.VIEW, None).orders_at_cut == 180
+    assert len(rows_of(shipments)) == 180
+
+
+def test_a_view_by_days_is_of_days_in_utc(spark: SparkSession, shipments: PlantProject) -> None:
+    shipments.execute(
+        "DROP VIEW $schema.shipped;"
+        'CREATE VIEW $schema.shipped AS SELECT depot, "number" AS "no-of-it", '
+        'sent_at::date + ("number" % 2)::int AS day FROM $schema.shipment;'
+        "GRANT SELECT ON $schema.shipped TO $reader"
+    )
+    file_of(shipments, "query.sql").write_text(
+        shipments.plant.sql(
+            "SELECT s.depot, s.number AS `no-of-it`, "
+            "date_add(CAST(s.sent_at AS date), CAST(s.number % 2 AS int)) AS day "
+            "FROM $schema.shipment AS s"
+        )
+    )
+    file = file_of(shipments, "pipeline.toml")
+    file.write_text(file.read_text().replace('time = "sent_at"', 'time = "day"'))
+    lock(spark, shipments)
+    start = WINDOW.start.replace(hour=0)
+    days = Window(start, start + timedelta(days=1))
+    assert run(spark, shipments, ReadMode.VIEW, days).orders_at_cut == 90
+    assert {row["day"] for row in rows_of(shipments)} == {start.date()}
+
+
+VIEW = "$schema.shipped"
+UNREADY: dict[str, tuple[str, type[LockstepError], str]] = {
+    "there is none": (f"DROP VIEW {VIEW}", CatalogError, f"has no view {VIEW}, which pipeline"),
+    "a column is missing": (
+        f"ALTER VIEW {VIEW} RENAME label TO other",
+        CatalogError,
+        f"view {VIEW} lacks label, which query.sql of pipeline",
+    ),
+    "a type with other values": (
+        (
+            f'DROP VIEW {VIEW}; CREATE VIEW {VIEW} AS SELECT depot, "number" AS "no-of-it", '
+            "weights, sent_at::timestamp AS sent_at, code, NULL::json AS parts, NULL::text AS label, "
+            'NULL::numeric AS "total-""sum""-due" FROM $schema.shipment'
+        ),
+        CatalogError,
+        f"view {VIEW}, column sent_at: the database has timestamp without time zone, and",
+    ),
+    "no right": (
+        f"REVOKE SELECT ON {VIEW} FROM $reader",
+        PostgresUnavailableError,
+        "the role $reader may not read depot",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), UNREADY.values(), ids=UNREADY)
+def test_a_view_that_cannot_be_read_is_refused_before_spark_starts(
+    shipments: PlantProject, change: str, kind: type[LockstepError], message: str
+) -> None:
+    pipeline, plan = shipments.project.pipeline(shipments.plant.pipeline), shipments.plan
+    check_ready(shipments.settings, pipeline, plan, ReadMode.VIEW)
+    shipments.execute(change)
+    with pytest.raises(kind) as refused:
+        check_ready(shipments.settings, pipeline, plan, ReadMode.VIEW)
+    assert shipments.plant.sql(message) in str(refused.value)
+
+
+def test_without_a_view_in_the_manifest_the_error_says_what_to_write(
+    shipments: PlantProject,
+) -> None:
+    file = file_of(shipments, "pipeline.toml")
+    file.write_text("\n".join(x for x in file.read_text().splitlines() if x[:4] != "view"))
+    pipeline = shipments.project.pipeline(shipments.plant.pipeline)
+    with pytest.raises(PipelineError, match=r'write `view = "schema\.view"` in include/sql/'):
+        check_ready(shipments.settings, pipeline, shipments.plan, ReadMode.VIEW)
+
+
+UNSOUND: dict[str, tuple[str, type[LockstepError], str]] = {
+    "a number that would be rounded": (
+        "ALTER TABLE $schema.part ALTER price TYPE numeric(9,4)",
+        SourceValueError,
+        'column total-"sum"-due: ',
+    ),
+    "a time that no window holds": (
+        "UPDATE $schema.shipment SET sent_at = 'infinity' WHERE \"number\" = 7",
+        SourceValueError,
+        "1 rows of the view $schema.shipped have a sent_at that no window holds",
+    ),
+    "JSON of another type": (
+        "UPDATE $schema.part SET label = label",
+        ResultRefusedError,
+        "gives an array, struct or map that is not of the type",
+    ),
+    "two rows of a key": (
+        "ALTER TABLE $schema.part DROP CONSTRAINT part_pkey; INSERT INTO $schema.part VALUES (1)",
+        ResultRefusedError,
+        "rows of the key depot 00000000-0000-0000-0000-00000000000",
+    ),
+}
+MADE = {
+    "a number that would be rounded": ("p.price * 3", "p.price * 3.00001"),
+    "JSON of another type": ("'price', p.price", "'price', p.label"),
+}
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_a_view_whose_rows_cannot_be_kept_is_refused_and_the_table_stays(
+    spark: SparkSession, shipments: PlantProject, name: str
+) -> None:
+    run(spark, shipments, ReadMode.VIEW)
+    version = table_of(shipments).version()
+    change, kind, message = UNSOUND[name]
+    if name in MADE:
+        view = TABLES[TABLES.index("CREATE VIEW") : TABLES.index("GRANT")]
+        change = view.replace("CREATE VIEW", "CREATE OR REPLACE VIEW").replace(*MADE[name])
+    shipments.execute(change)
+    with pytest.raises(kind) as refused:
+        run(spark, shipments, ReadMode.VIEW)
+    assert shipments.plant.sql(message) in str(refused.value)
+    assert table_of(shipments).version() == version
