@@ -20,9 +20,6 @@ STILL = frozenset(
     {
         "airflow_ops/parity.py",
         "airflow_ops/repair.py",
-        "batch/command.py",
-        "batch/rows.py",
-        "batch/run.py",
         "cdc/order_records.py",
         "cli/parity.py",
         "ledger/book.py",
@@ -46,7 +43,7 @@ STILL = frozenset(
         "repair/run.py",
         "sinks/delta_orders.py",
         "sources/order_lookup.py",
-        "sources/postgres_snapshot.py",
+        "sources/origin.py",
         "sources/window_orders.py",
         "streams/fold.py",
         "streams/large.py",

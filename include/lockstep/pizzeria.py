@@ -24,6 +24,8 @@ ORDERS, TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS = (
 )
 ENRICHMENT_TABLES = (ORDERS, TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
 OUTBOX = "orders_outbox"
+SMALL_TABLES = (TABLES, PIZZAS)
+"""Those of them that are small, however many orders there are: they are read whole."""
 CAPTURED_TABLES = (*ENRICHMENT_TABLES, OUTBOX)
 VIEW = "order_enriched_in"
 PUBLICATION = "lockstep"

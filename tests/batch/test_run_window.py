@@ -11,12 +11,14 @@ from lockstep.cdc.cuts import Cut, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
-from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
+from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts
 from lockstep.sources.window_slices import slice_window
 from pyspark.sql import SparkSession
 
@@ -172,10 +174,11 @@ def test_every_partition_reads_the_same_snapshot(spark: SparkSession, pizzeria: 
         psycopg.connect(**pizzeria.connection(Role.SHOP), autocommit=True) as shop,
         exported_snapshot(exporting) as exported,
     ):
-        counts = count_orders(exported, DAYS)
+        plan = plan_named(pizzeria.project, MANIFEST)
+        counts = count_facts(exported, plan, DAYS)
         parts = slice_window(DAYS, counts, rows_max=60, slices_min=2)
         assert len(parts) >= 4
-        rows = SnapshotReader(spark, pizzeria, exported).view(parts).rdd.toLocalIterator()
+        rows = SnapshotReader(spark, pizzeria, exported, plan).view(parts).rdd.toLocalIterator()
         read = [next(rows)]  # the first partition is read; the others have not begun
         shop.execute("DELETE FROM orders WHERE id > 150")
         shop.execute("UPDATE clients SET name = 'Nobody'")
@@ -194,10 +197,11 @@ def test_tables_are_read_under_the_same_snapshot(spark: SparkSession, pizzeria: 
         connect(pizzeria, Role.SHOP) as shop,
         exported_snapshot(exporting) as exported,
     ):
-        tables = SnapshotReader(spark, pizzeria, exported).tables(DAYS, [DAYS])
-        orders = tables["orders"].collect()
+        plan = plan_named(pizzeria.project, MANIFEST)
+        tables = SnapshotReader(spark, pizzeria, exported, plan).tables(DAYS, [DAYS])
+        orders = tables[TableName("public", "orders")].collect()
         shop.execute("UPDATE clients SET name = 'Nobody'")
-        clients = tables["clients"].collect()
+        clients = tables[TableName("public", "clients")].collect()
     assert len(orders) == EXPECTED.orders
     assert "Nobody" not in {client.name for client in clients}
 

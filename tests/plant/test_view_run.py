@@ -185,9 +185,9 @@ UNREADY: dict[str, tuple[str, type[LockstepError], str]] = {
     ),
     "a type with other values": (
         (
-            f'DROP VIEW {VIEW}; CREATE VIEW {VIEW} AS SELECT depot, "number" AS "no-of-it", '
-            "weights, sent_at::timestamp AS sent_at, code, NULL::json AS parts, NULL::text AS label, "
-            'NULL::numeric AS "total-""sum""-due" FROM $schema.shipment'
+            f"DROP VIEW {VIEW}; CREATE VIEW {VIEW} AS SELECT depot, weights, code, "
+            "sent_at::timestamp AS sent_at, NULL::json AS parts, NULL::text AS label, "
+            '"number" AS "no-of-it", 1.0 AS "total-""sum""-due" FROM $schema.shipment'
         ),
         CatalogError,
         f"view {VIEW}, column sent_at: the database has timestamp without time zone, and",

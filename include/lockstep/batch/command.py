@@ -23,8 +23,8 @@ def enrich_window(start: str, end: str, read: ReadMode) -> None:
     spark = spark_session(settings, f"lockstep hourly run {window}")
     try:
         finished = run_window(spark, settings, window, read)
-        orders = f"{finished.commit.orders_at_cut:,} orders of {window} enriched"
-        report(finished.commit, finished.seconds, orders, settings.table_uri(ORDERS_ENRICHED_BATCH))
+        rows = f"{finished.commit.orders_at_cut:,} rows of {window} enriched"
+        report(finished.commit, finished.seconds, rows, settings.table_uri(ORDERS_ENRICHED_BATCH))
     finally:
         spark.stop()
 

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.accounts import Role
-from lockstep.batch.rows import from_tables, from_view, with_cut
+from lockstep.batch.pipeline_rows import with_cut
+from lockstep.batch.rows import from_tables, from_view
 from lockstep.batch.spark_errors import spark_failures
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pizzeria import MANIFEST, ORDER_TIME, ORDERS_ENRICHED_BATCH
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, ORDERS_ENRICHED_BATCH_COLUMNS
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.origin import OF_FACT, OF_VIEW, origin_column
 from lockstep.sources.postgres import connect
-from lockstep.sources.postgres_snapshot import SnapshotReader, count_orders
+from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts
 from lockstep.sources.window_slices import slice_window
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class BatchRun:
 def run_window(
     spark: "SparkSession", settings: Settings, window: Window, read_mode: ReadMode
 ) -> BatchRun:
-    """Enrich the window's orders and make them the table's rows of that window.
+    """Enrich the window's facts and make them the table's rows of that window.
 
     Running it again replaces the same rows. A failure, whatever it is, leaves the table as it was.
     Raises PostgresUnavailableError, LakehouseError, WriterBusyError.
@@ -60,11 +62,11 @@ def run_window(
         with connect(settings, Role.BATCH_READER) as marking:
             cut = mark_cut(marking, exported, run_id=str(uuid.uuid4()))
         # Step 4: read under the snapshot, enrich, and replace the window in one commit.
-        enriched, orders = _enriched(spark, settings, plan, exported, window, read_mode)
-        commit = RunCommit(window, read_mode, orders, cut, plan.version)
+        enriched, count = _enriched(spark, settings, plan, exported, window, read_mode)
+        commit = RunCommit(window, read_mode, count, cut, plan.version)
         table_uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
-        rows = with_cut(enriched, cut)
-        replace_window(rows, table_uri, ORDER_TIME, window, commit.as_json())
+        rows = with_cut(enriched, plan, ORDERS_ENRICHED_BATCH_COLUMNS, cut)
+        replace_window(rows, table_uri, plan.time, window, commit.as_json())
     return BatchRun(commit, time.monotonic() - started)
 
 
@@ -76,16 +78,18 @@ def _enriched(
     window: Window,
     read_mode: ReadMode,
 ) -> tuple["DataFrame", int]:
-    counts = count_orders(exported, window)
-    orders = sum(slot.rows for slot in counts)
+    counts = count_facts(exported, plan, window)
+    rows = sum(slot.rows for slot in counts)
     slices = slice_window(
         window,
         counts,
         rows_max=settings.batch_slice_rows,
         slices_min=spark.sparkContext.defaultParallelism,
     )
-    reader = SnapshotReader(spark, settings, exported)
+    reader = SnapshotReader(spark, settings, exported, plan)
     snapshot = DatabaseSnapshot.parse(exported.snapshot)
     if read_mode is ReadMode.VIEW:
-        return from_view(reader.view(slices), snapshot), orders
-    return from_tables(spark, plan, reader.tables(window, slices), orders, snapshot), orders
+        origin = origin_column(OF_VIEW, snapshot)
+        return from_view(reader.view(slices), plan.result.columns, origin), rows
+    origin = origin_column(OF_FACT, snapshot)
+    return from_tables(spark, plan, reader.tables(window, slices), rows, origin), rows

@@ -11,12 +11,15 @@ from psycopg import sql
 from lockstep.accounts import Role
 from lockstep.cdc.cuts import ExportedSnapshot
 from lockstep.model.window import Window
-from lockstep.pizzeria import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.plan import Plan
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
+from lockstep.sources.column_reads import ColumnRead, inside
 from lockstep.sources.postgres import role_connection
-from lockstep.sources.snapshot_jdbc import SnapshotJdbc
-from lockstep.sources.window_slices import SlotCount, slot_length
+from lockstep.sources.slot_counts import count_slots
+from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
+from lockstep.sources.window_slices import SlotCount
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,10 +28,15 @@ _READS = Path("include", "postgres", "batch_reads")
 VIEW_READ = "view"
 
 
-def count_orders(exported: ExportedSnapshot, window: Window) -> list[SlotCount]:
-    """Orders in each filled slot of the window, in time order, as the snapshot sees them."""
-    query = rendered("orders_by_slot", window, slot=sql.Literal(slot_length(window)))
-    return [SlotCount(*row) for row in exported.connection.execute(query)]
+def count_facts(exported: ExportedSnapshot, plan: Plan, window: Window) -> list[SlotCount]:
+    """The fact's rows in each filled slot of the window, in time order, as the snapshot sees them.
+
+    How many rows the window's result has, too: each fact makes one.
+    """
+    fact = plan.fact
+    time = ColumnRead(plan.fact_time, fact.types[plan.fact_time])
+    relation = sql.Identifier(fact.name.schema, fact.name.name)
+    return count_slots(exported.connection, window, relation, time.instant, inside(time, window))
 
 
 class SnapshotReader:
@@ -38,40 +46,31 @@ class SnapshotReader:
     """
 
     def __init__(
-        self, spark: "SparkSession", settings: Settings, exported: ExportedSnapshot
+        self, spark: "SparkSession", settings: Settings, exported: ExportedSnapshot, plan: Plan
     ) -> None:
         target = role_connection(settings, Role.BATCH_READER)
+        self._plan = plan
         self._jdbc = SnapshotJdbc(spark, target, exported, options={})
 
     def view(self, slices: list[Window]) -> "DataFrame":
-        """order_id, order_time, client_name, table_name, pizzas (JSON text); a slice a task."""
-        return self._read(VIEW_READ, slices)
+        """The result's columns, arrays as JSON text, and those of the origin; a slice a task."""
+        return self._read(VIEW_READ, slices, self._plan.time)
 
-    def tables(self, window: Window, slices: list[Window]) -> dict[str, "DataFrame"]:
-        """The five tables by name: the window's orders, a slice a task, and what they refer to."""
-        whole = [window]
+    def tables(self, window: Window, slices: list[Window]) -> dict[TableName, "DataFrame"]:
+        """The query's tables: the window's facts, a slice a task, and what they refer to."""
+        plan = self._plan
         return {
-            ORDERS: self._read(ORDERS, slices),
-            TABLE_ASSIGNMENT: self._read(TABLE_ASSIGNMENT, whole),
-            CLIENTS: self._read(CLIENTS, whole),
-            TABLES: self._read(TABLES, whole),
-            PIZZAS: self._read(PIZZAS, whole),
+            name: self._read(name.name, slices if table is plan.fact else [window], plan.fact_time)
+            for name, table in plan.tables.items()
         }
 
-    def _read(self, read: str, slices: list[Window]) -> "DataFrame":
+    def _read(self, read: str, slices: list[Window], time: str) -> "DataFrame":
         query = rendered(read, Window(slices[0].start, slices[-1].end))
-        predicates = [_between(part) for part in slices] if len(slices) > 1 else ["true"]
+        predicates = [between(time, part) for part in slices] if len(slices) > 1 else ["true"]
         return self._jdbc.read(query, f"{read}_read", predicates)
 
 
-def _between(part: Window) -> str:
-    bounds = {"start": sql.Literal(part.start), "end": sql.Literal(part.end)}
-    return sql.SQL("order_time >= {start} AND order_time < {end}").format(**bounds).as_string()
-
-
-def rendered(read: str, window: Window, **values: sql.Composable) -> sql.Composed:
+def rendered(read: str, window: Window) -> sql.Composed:
     """A query of include/postgres/batch_reads about the window."""
     text = read_project_file(_READS / f"{read}.sql")
-    return sql.SQL(text).format(
-        start=sql.Literal(window.start), end=sql.Literal(window.end), **values
-    )
+    return sql.SQL(text).format(start=sql.Literal(window.start), end=sql.Literal(window.end))
