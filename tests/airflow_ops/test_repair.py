@@ -20,10 +20,11 @@ from lockstep.errors import (
     WriterBusyError,
 )
 from lockstep.model.window import Window
+from lockstep.pipeline.plan import plan_named
 from lockstep.repair import plan as planning
 from lockstep.repair import run as repairing
-from lockstep.repair.orders import ChangedOrder, How
-from lockstep.repair.plan import Plan
+from lockstep.repair.changed_rows import ChangedRow, How
+from lockstep.repair.plan import RepairPlan
 
 from tests.project import PROJECT_DIR
 
@@ -35,7 +36,8 @@ BEFORE = {
     "table_name": None,
     "pizzas": [{"pizza": "Funghi", "price": "9.50"}],
 }
-CANCELLED = ChangedOrder(17, How.CANCELLED, BEFORE, None)
+KEYS = plan_named(PROJECT_DIR, pizzeria.MANIFEST).row_keys
+CANCELLED = ChangedRow("[17]", How.CANCELLED, BEFORE, None)
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def plans(monkeypatch):
             assert window == WINDOW
             if isinstance(outcome, Exception):
                 raise outcome
-            return Plan(window, "a run", outcome, others=40, others_rerun=6)
+            return RepairPlan(window, "a run", outcome, 40, 6, KEYS)
 
         monkeypatch.setattr(planning, "plan_repair", plan_repair)
 
@@ -91,10 +93,10 @@ def test_the_form_shows_what_the_plan_says(dag, plans):
     pulled = SimpleNamespace(xcom_pull=lambda task_ids: {"plan": planned}[task_ids])
     approve = dag.get_task("approve")
     approve.render_template_fields({"ti": pulled})
-    assert approve.subject == f"Merge 1 orders of {WINDOW} into the hourly table?"
+    assert approve.subject == f"Merge 1 rows of {WINDOW} into the hourly table?"
     assert "| 17 | cancelled | order\\_time: 2024\\-05\\-01 12:30:00\\+00:00, " in approve.body
-    assert "also change 6 of its 40 other orders" in approve.body
-    assert planned["approved"] == {"17": CANCELLED.digest}
+    assert "also change 6 of its 40 other rows" in approve.body
+    assert planned["approved"] == {"[17]": CANCELLED.digest}
 
 
 def test_what_the_database_holds_is_no_markdown(plans):
@@ -107,7 +109,7 @@ def test_what_the_database_holds_is_no_markdown(plans):
 
 def test_a_window_without_changes_is_skipped_before_anybody_is_asked(plans):
     plans([])
-    with pytest.raises(AirflowSkipException, match="no order of"):
+    with pytest.raises(AirflowSkipException, match="no row of"):
         repair.plan(*BOUNDS)
 
 
@@ -149,5 +151,5 @@ def test_what_was_approved_is_merged_and_by_whom_is_kept(plans, monkeypatch, use
 
     monkeypatch.setattr(repairing, "repair_window", repair_window)
     said = repair.merge(repair.plan(*BOUNDS), {"responded_by_user": user})
-    assert told == [(WINDOW, {17: CANCELLED.digest}, by)]
+    assert told == [(WINDOW, {"[17]": CANCELLED.digest}, by)]
     assert "nothing was changed" in said

@@ -1,5 +1,6 @@
 """What a run writes into its commit is what is read back, and nothing else is taken for a run."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -29,6 +30,8 @@ REPAIR = RepairCommit(
 def test_a_commit_survives_the_round_trip() -> None:
     assert RunCommit.from_json(COMMIT.as_json()) == COMMIT
     assert RepairCommit.from_json(REPAIR.as_json()) == REPAIR
+    of_texts = replace(REPAIR, order_ids=('["a0",7]', '["it\'s",9]'))
+    assert RepairCommit.from_json(of_texts.as_json()) == of_texts
 
 
 def test_a_repair_is_taken_for_no_run_and_a_run_for_no_repair() -> None:

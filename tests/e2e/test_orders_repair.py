@@ -98,7 +98,7 @@ def test_a_person_rejects_then_approves_and_only_then_the_orders_are_merged(
     dag.trigger()
     asked = dag.question()
     assert f"| {cancelled} | cancelled |" in asked["body"]
-    assert f"also change {len(before) - 1} of its {len(before) - 1} other orders" in asked["body"]
+    assert f"also change {len(before) - 1} of its {len(before) - 1} other rows" in asked["body"]
     dag.answer("Reject")
     assert dag.end() == {
         "plan": "success",

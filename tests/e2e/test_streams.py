@@ -25,7 +25,7 @@ from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import readiness
 from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, VERSION_OF_BEFORE
-from lockstep.repair.orders import How
+from lockstep.repair.changed_rows import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
 from lockstep.settings import Settings

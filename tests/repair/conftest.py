@@ -12,12 +12,17 @@ from lockstep.cdc.cuts import exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, ORDERS_ENRICHED_BATCH_PARTITIONS
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import (
+    MANIFEST,
+    ORDERS_ENRICHED_BATCH,
+    ORDERS_ENRICHED_BATCH_PARTITIONS,
+)
 from lockstep.repair.run import hourly_row
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
-from lockstep.sources.window_orders import orders_in
+from lockstep.sources.window_rows import rows_in
 
 from tests.quality.conftest import SCHEMA
 
@@ -29,7 +34,8 @@ def run_hour(settings: Settings, window: Window = HOUR) -> RunCommit:
     with connect(settings, Role.BATCH_READER) as reading, exported_snapshot(reading) as exported:
         with connect(settings, Role.BATCH_READER) as marking:
             cut = mark_cut(marking, exported, str(uuid.uuid4()))
-        rows = [hourly_row(order, cut) for order in orders_in(exported, window)]
+        result = plan_named(settings.project, MANIFEST).result
+        rows = [hourly_row(row, result, cut) for row in rows_in(exported, result, window)]
     commit = RunCommit(window, ReadMode.VIEW, len(rows), cut)
     write_deltalake(
         settings.table_uri(ORDERS_ENRICHED_BATCH),

@@ -30,16 +30,16 @@ def test_it_shows_what_changed_and_merges_it_when_told(hour: Settings, shop: Sho
     version = version_of(hour)
     shown = say("--dry-run")
     assert shown.exit_code == 0, shown.output
-    assert "1 orders of" in shown.output
+    assert "1 rows of" in shown.output
     assert "1 cancelled" in shown.output
     others = len(whole_rows(hour)) - 1
-    assert f"change {others} of its {others} other orders" in " ".join(shown.output.split())
+    assert f"change {others} of its {others} other rows" in " ".join(shown.output.split())
     declined = say(answer="n\n")
     assert (declined.exit_code, version_of(hour)) == (1, version)
     done = say("--yes")
     assert done.exit_code == 0, done.output
-    assert "1 orders merged by repair" in done.output
+    assert "1 rows merged by repair" in done.output
     assert first not in whole_rows(hour)
     again = say("--yes")
     assert (again.exit_code, version_of(hour)) == (0, version + 1)
-    assert "no order of" in again.output
+    assert "no row of" in again.output

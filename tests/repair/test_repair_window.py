@@ -16,7 +16,7 @@ from lockstep.model.verdict import CheckStatus
 from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.quality import check_window
 from lockstep.repair import plan as room
-from lockstep.repair.orders import How
+from lockstep.repair.changed_rows import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
 from lockstep.settings import Settings
@@ -38,7 +38,8 @@ NEW = (
 def repair(settings: Settings, ids: set[int] | None = None) -> RepairCommit | None:
     """Approve the plan, or these orders of it, and repair."""
     digests = plan_repair(settings, HOUR).digests
-    approved = {id_: one for id_, one in digests.items() if ids is None or id_ in ids}
+    chosen = ids and {f"[{id_}]" for id_ in ids}
+    approved = {key: one for key, one in digests.items() if chosen is None or key in chosen}
     return repair_window(settings, HOUR, approved, "Ada")
 
 
@@ -59,7 +60,9 @@ def test_changed_orders_are_merged_and_no_other_row_changes(hour: Settings, shop
     shop("UPDATE pizzas SET price = price + 1")
 
     plan = plan_repair(hour, HOUR)
-    assert {one.how: one.order_id for one in plan.changed} == ids
+    assert {one.how: one.key for one in plan.changed} == {
+        how: f"[{id_}]" for how, id_ in ids.items()
+    }
     done = repair(hour)
 
     after = whole_rows(hour)
@@ -135,7 +138,7 @@ def test_an_order_that_changed_again_since_it_was_approved_stops_the_repair(
     approved = plan_repair(hour, HOUR).digests
     shop(f"UPDATE orders SET pizzas = '{{1}}' WHERE id = {ids[How.UPDATED]}")
     before = whole_rows(hour)
-    with pytest.raises(RepairRefusedError, match=rf"1 of 3 orders \({ids[How.UPDATED]}\)"):
+    with pytest.raises(RepairRefusedError, match=rf"1 of 3 rows \({ids[How.UPDATED]}\)"):
         repair_window(hour, HOUR, approved, "Ada")
     assert whole_rows(hour) == before
     repair(hour)
@@ -153,7 +156,7 @@ def test_what_was_in_progress_at_the_cut_is_found_also_behind_a_savepoint(
         shop.commit()
     assert row_xid != own % 2**32
     (found,) = plan_repair(pizzeria, HOUR).changed
-    assert (found.order_id, found.how) == (order_id, How.NEW)
+    assert (found.key, found.how) == (f"[{order_id}]", How.NEW)
     assert repair(pizzeria) is not None
     assert order_id in whole_rows(pizzeria)
 
@@ -189,17 +192,17 @@ def test_a_database_lost_on_the_way_leaves_the_table(
     change_three(hour, shop)
     approved, version = plan_repair(hour, HOUR).digests, version_of(hour)
 
-    order_versions = room.order_versions
+    row_versions = room.row_versions
 
-    def lose_it_and_read(*arguments: object) -> dict[int, int]:
+    def lose_it_and_read(*arguments: object) -> dict[tuple, int]:
         with psycopg.connect(**hour.connection(Role.ADMIN), autocommit=True) as admin:
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s",
                 (str(Role.BATCH_READER),),
             )
-        return order_versions(*arguments)
+        return row_versions(*arguments)
 
-    monkeypatch.setattr(room, "order_versions", lose_it_and_read)
+    monkeypatch.setattr(room, "row_versions", lose_it_and_read)
     with pytest.raises(PostgresUnavailableError):
         repair_window(hour, HOUR, approved, "Ada")
     assert version_of(hour) == version
@@ -218,10 +221,9 @@ import json, os, signal, sys
 from lockstep.model.window import Window
 from lockstep.repair import run
 from lockstep.settings import Settings
-run.replace_orders = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+run.replace_rows = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 start, end, approved = sys.argv[1:]
-approved = {int(id_): digest for id_, digest in json.loads(approved).items()}
-run.repair_window(Settings.load(), Window.parse(start, end), approved, "Ada")
+run.repair_window(Settings.load(), Window.parse(start, end), json.loads(approved), "Ada")
 """
 
 

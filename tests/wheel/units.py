@@ -174,9 +174,9 @@ def quality() -> None:
 
 
 def repair() -> None:
-    from lockstep.repair.orders import How, how_changed
+    from lockstep.repair.changed_rows import How, how_changed
 
-    assert how_changed({1: 7}, {1: 7, 2: 8}) == {2: How.NEW}
+    assert how_changed({(1,): 7}, {(1,): 7, (2,): 8}) == {(2,): How.NEW}
 
 
 def settings() -> None:

@@ -31,7 +31,7 @@ UNKNOWN_USER = "an unknown user"
 def plan(start: str, end: str) -> dict[str, Any]:
     """What the form of the approval shows, and what is approved by it; JSON values.
 
-    Raises AirflowSkipException when no order of the window changed after the cut,
+    Raises AirflowSkipException when no row of the window changed after the cut,
     AirflowFailException when trying again cannot help, AirflowException otherwise.
     """
     from lockstep.repair.plan import plan_repair
@@ -45,9 +45,9 @@ def plan(start: str, end: str) -> dict[str, Any]:
     return {
         "window_start": window.start.isoformat(),
         "window_end": window.end.isoformat(),
-        "subject": f"Merge {len(found.changed):,} orders of {window} into the hourly table?",
+        "subject": f"Merge {len(found.changed):,} rows of {window} into the hourly table?",
         "body": as_markdown(found),
-        "approved": {str(order_id): digest for order_id, digest in found.digests.items()},
+        "approved": found.digests,
     }
 
 
@@ -63,12 +63,12 @@ def merge(planned: Mapping[str, Any], response: Mapping[str, Any]) -> str:
         done = repair_window(
             Settings.load(),
             Window.parse(planned["window_start"], planned["window_end"]),
-            {int(order_id): digest for order_id, digest in planned["approved"].items()},
+            planned["approved"],
             user.get("name") or user.get("id") or UNKNOWN_USER,
         )
     if done is None:
-        return "the orders were repaired before: nothing was changed"
-    return f"{len(done.order_ids):,} orders merged by repair {done.cut.run_id}"
+        return "the rows were repaired before: nothing was changed"
+    return f"{len(done.order_ids):,} rows merged by repair {done.cut.run_id}"
 
 
 @contextmanager

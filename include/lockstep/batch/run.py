@@ -46,7 +46,7 @@ def run_window(
     """Enrich the window's facts and make them the table's rows of that window.
 
     Running it again replaces the same rows. A failure, whatever it is, leaves the table as it was.
-    Raises PostgresUnavailableError, LakehouseError, WriterBusyError.
+    Raises PipelineError, PostgresUnavailableError, LakehouseError, WriterBusyError.
     """
     started = time.monotonic()
     plan = plan_named(settings.project, MANIFEST)

@@ -59,14 +59,15 @@ class RepairCommit:
     """One repair of a window that a run wrote, as its Delta commit's userMetadata holds it.
 
     repaired_run_id: the hourly run whose rows were repaired; the cut's run_id is the repair's own.
-    order_ids: these the table has as the repair's snapshot sees them, or no more.
+    order_ids: keys of rows, integers where a key is one, else their canonical texts; these the
+        table has as the repair's snapshot sees them, or no more.
     orders_after: rows of the window that the commit left.
     approved_by: who said that just these orders are to be merged.
     """
 
     window: Window
     repaired_run_id: str
-    order_ids: tuple[int, ...]
+    order_ids: tuple[int | str, ...]
     orders_after: int
     approved_by: str
     cut: Cut

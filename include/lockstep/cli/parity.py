@@ -36,19 +36,19 @@ def repair(
     yes: Annotated[bool, typer.Option("--yes", help="Merge them without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
 ) -> None:
-    """Merge the orders of [START, END) that changed after the hourly run's cut, and no others.
+    """Merge the rows of [START, END) that changed after the hourly run's cut, and no others.
 
-    Shows each of them first, and how many other orders a new run of the hour would change. Killed
+    Shows each of them first, and how many other rows a new run of the hour would change. Killed
     at any moment it has changed nothing; repeated it changes nothing more.
     """
-    from lockstep.repair.command import repair as repair_orders
+    from lockstep.repair.command import repair as repair_rows
     from lockstep.repair.command import show
 
     if dry_run:
         show(start, end)
         return
-    question = "Merge these orders into the hourly table?"
-    raise typer.Exit(repair_orders(start, end, is_approved=lambda: yes or typer.confirm(question)))
+    question = "Merge these rows into the hourly table?"
+    raise typer.Exit(repair_rows(start, end, is_approved=lambda: yes or typer.confirm(question)))
 
 
 @app.command()

@@ -1,1 +1,1 @@
-"""Repairs: just the orders of a window that changed after its hourly run, merged in one commit."""
+"""Repairs: just the rows of a window that changed after its hourly run, merged in one commit."""

@@ -16,13 +16,13 @@ DECLINED = 1
 
 
 def show(start: str, end: str) -> None:
-    """Show which orders of [start, end), ISO 8601, changed after the cut. Raises LockstepError."""
+    """Show which rows of [start, end), ISO 8601, changed after the cut. Raises LockstepError."""
     plan = plan_repair(Settings.load(), Window.parse(start, end))
     print_plan(Console(highlight=False), plan)
 
 
 def repair(start: str, end: str, *, is_approved: Callable[[], bool]) -> int:
-    """Show which orders of [start, end), ISO 8601, changed after the cut, and merge them if asked.
+    """Show which rows of [start, end), ISO 8601, changed after the cut, and merge them if asked.
 
     is_approved: asked when there is something to merge and it was shown. Returns the exit code: 0,
     or 1 when it was not approved. Raises LockstepError as plan_repair and repair_window do.
@@ -42,7 +42,7 @@ def repair(start: str, end: str, *, is_approved: Callable[[], bool]) -> int:
         console.print("they were repaired in the meantime; nothing was changed")
         return 0
     console.print(
-        f"{len(done.order_ids):,} orders merged by repair {done.cut.run_id}, at the cut with the "
+        f"{len(done.order_ids):,} rows merged by repair {done.cut.run_id}, at the cut with the "
         f"marker LSN {done.cut.marker_lsn}; `lockstep parity check` compares the window again",
         markup=False,
     )

@@ -31,7 +31,8 @@ VIEW_READ = "view"
 def count_facts(exported: ExportedSnapshot, plan: Plan, window: Window) -> list[SlotCount]:
     """The fact's rows in each filled slot of the window, in time order, as the snapshot sees them.
 
-    How many rows the window's result has, too: each fact makes one.
+    As many rows has the window's result, too: each fact makes one, and the result's time is a copy
+    of the fact's (Plan.fact_time).
     """
     fact = plan.fact
     time = ColumnRead(plan.fact_time, fact.types[plan.fact_time])

@@ -1,6 +1,6 @@
-"""Replaces some orders of a window of a Delta table in a single commit, without Spark."""
+"""Replaces some rows of a window of a Delta table in a single commit, without Spark."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -8,41 +8,34 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, wr
 from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
-from lockstep.model.window import Window
-from lockstep.pizzeria import ORDER_TIME
-from lockstep.sinks.window_conditions import inside_for_write
 
 # The table is Spark's: it alone writes checkpoints of its log and shortens it.
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
-def replace_orders(
-    table: DeltaTable,
-    rows: Sequence[Mapping[str, Any]],
-    window: Window,
-    order_ids: Collection[int],
-    commit_metadata: str,
+def replace_rows(
+    table: DeltaTable, rows: Sequence[Mapping[str, Any]], replaced: str, commit_metadata: str
 ) -> None:
-    """Make `rows` the window's only rows of these orders, and leave every other row as it is.
+    """Make `rows` the only ones for which `replaced` holds, and leave every other row as it is.
 
-    rows: of these orders and this window; columns of the table that they lack are null in them.
-    order_ids: at least one; of those without a row the table has none afterwards.
+    rows: for which it holds; columns of the table that they lack are null in them.
+    replaced: a condition in SQL of delta-rs, on the window (window_conditions.inside_for_write) and
+        the keys (RowKeys.condition). Of keys without a row the table has none afterwards.
     commit_metadata: goes into the commit's userMetadata, as it is.
 
     One atomic commit: a process killed at any moment leaves the table as it was. Files that hold
-    one of the orders are written again, with the same other rows.
+    one of the rows are written again, with the same other rows.
     Raises LakehouseError when the table cannot be written, or when another process changed the
     same hours since `table` was opened.
     """
     columns = pa.schema(table.schema().to_arrow())
     content = pa.Table.from_pylist(list(rows), columns)
-    ids = ", ".join(map(str, order_ids))
     try:
         write_deltalake(
             table,
             content,
             mode="overwrite",
-            predicate=f"{inside_for_write(window, ORDER_TIME)} AND order_id IN ({ids})",
+            predicate=replaced,
             commit_properties=CommitProperties(custom_metadata={"userMetadata": commit_metadata}),
             post_commithook_properties=_NO_HOOKS,
         )

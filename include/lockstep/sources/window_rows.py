@@ -1,0 +1,117 @@
+"""A window's rows as PostgreSQL has them, read without Spark under one exported snapshot.
+
+For what asks for a few rows, and must not wait for a JVM. The hourly run reads by JDBC.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from lockstep.cdc.cuts import ExportedSnapshot
+from lockstep.model.window import Window
+from lockstep.pipeline.result import Result
+from lockstep.pipeline.row_keys import Key
+from lockstep.sources.postgres_snapshot import VIEW_READ, rendered
+from lockstep.sources.snapshot_jdbc import FETCH_ROWS
+
+
+@dataclass(frozen=True)
+class DatabaseRow:
+    """A row of the view. values: of the result's columns that are not in the key.
+
+    origin: the other columns of the read, for sources/origin.py.
+    """
+
+    key: Key
+    values: Mapping[str, Any]
+    origin: Mapping[str, Any]
+
+
+def row_versions(exported: ExportedSnapshot, result: Result, window: Window) -> dict[Key, int]:
+    """Of each row of the window the transaction that wrote the fact's row (32 bits)."""
+    with exported.connection.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(rendered("row_versions", window))
+        return {_key(result, row): row["row_xid"] for row in cursor}
+
+
+def rows_in(
+    exported: ExportedSnapshot,
+    result: Result,
+    window: Window,
+    keys: Collection[Key] | None = None,
+) -> Iterator[DatabaseRow]:
+    """The window's rows, read FETCH_ROWS at a time; keys: only these of them."""
+    query = sql.SQL("SELECT * FROM ({view}) AS of_window WHERE {chosen}").format(
+        view=rendered(VIEW_READ, window), chosen=_chosen(result.key, keys)
+    )
+    with closing(exported.connection.cursor("rows_of_window", row_factory=dict_row)) as cursor:
+        cursor.itersize = FETCH_ROWS
+        cursor.execute(query)
+        for row in cursor:
+            yield row_of(result, row)
+
+
+def row_of(result: Result, read: Mapping[str, Any]) -> DatabaseRow:
+    """A row of the view as psycopg gives it, its values as Arrow gives those of Delta's tables."""
+    values = {name: _value(read[name], result.schema.field(name).type) for name in result.values}
+    others = {name: value for name, value in read.items() if name not in result.columns}
+    return DatabaseRow(_key(result, read), values, others)
+
+
+def _key(result: Result, read: Mapping[str, Any]) -> Key:
+    return tuple(_value(read[name], result.schema.field(name).type) for name in result.key)
+
+
+def _chosen(names: Sequence[str], keys: Collection[Key] | None) -> sql.Composable:
+    if keys is None:
+        return sql.SQL("true")
+    if not keys:
+        return sql.SQL("false")
+    rows = (sql.SQL("({})").format(_listed(map(sql.Literal, key))) for key in keys)
+    return sql.SQL("({names}) IN ({rows})").format(
+        names=_listed(map(sql.Identifier, names)), rows=_listed(rows)
+    )
+
+
+def _listed(parts: Iterable[sql.Composable]) -> sql.Composable:
+    return sql.SQL(", ").join(parts)
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """Arrays, structs and maps come as JSON text, and what Delta has as text comes as it likes."""
+    if value is None:
+        return None
+    if pa.types.is_nested(kind):
+        text = value if isinstance(value, str) else json.dumps(value)
+        return _of_json(json.loads(text, parse_float=Decimal), kind)
+    return str(value) if pa.types.is_string(kind) else value
+
+
+def _of_json(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_list(kind):
+        return [_of_json(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _of_json(value.get(field.name), field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return [(name, _of_json(item, kind.item_type)) for name, item in value.items()]
+    convert = next((made for is_of, made in _FROM_JSON if is_of(kind)), None)
+    return value if convert is None else convert(value)
+
+
+_FROM_JSON = (
+    (pa.types.is_decimal, Decimal),
+    (pa.types.is_floating, float),
+    (pa.types.is_timestamp, datetime.fromisoformat),
+    (pa.types.is_date, date.fromisoformat),
+)
+"""Of the types whose values JSON has as others."""
