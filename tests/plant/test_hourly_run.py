@@ -378,7 +378,7 @@ def test_a_lakehouse_without_room_is_refused_before_spark(plant: PlantProject) -
     pipeline = plant.project.pipeline(plant.plant.pipeline)
     full = plant.settings.model_copy(update={"min_free_bytes": 2**60})
     with pytest.raises(LakehouseError, match="MiB are free"):
-        check_ready(full, pipeline, plant.plan)
+        check_ready(full, pipeline, plant.plan, ReadMode.TABLES)
 
 
 def test_a_window_is_given_where_there_is_one(plant: PlantProject) -> None:

@@ -12,6 +12,7 @@ from lockstep.batch.errors import ResultRefusedError
 from lockstep.batch.pipeline_preflight import check_ready
 from lockstep.batch.pipeline_run import run_pipeline
 from lockstep.cdc.run_commits import RunCommit
+from lockstep.cli import app
 from lockstep.enrich.plans import result_columns
 from lockstep.errors import LockstepError, PostgresUnavailableError
 from lockstep.model.modes import ReadMode
@@ -23,6 +24,7 @@ from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.delta import open_table
 from lockstep.sources.errors import SourceValueError
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from tests.plant.conftest import PlantProject
 
@@ -212,14 +214,18 @@ def test_a_view_that_cannot_be_read_is_refused_before_spark_starts(
     assert shipments.plant.sql(message) in str(refused.value)
 
 
-def test_without_a_view_in_the_manifest_the_error_says_what_to_write(
-    shipments: PlantProject,
+def test_without_a_view_in_the_manifest_the_command_says_what_to_write(
+    shipments: PlantProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Before Spark is started."""
+    monkeypatch.setattr("lockstep.settings.Settings.load", lambda: shipments.settings)
     file = file_of(shipments, "pipeline.toml")
     file.write_text("\n".join(x for x in file.read_text().splitlines() if x[:4] != "view"))
-    pipeline = shipments.project.pipeline(shipments.plant.pipeline)
-    with pytest.raises(PipelineError, match=r'write `view = "schema\.view"` in include/sql/'):
-        check_ready(shipments.settings, pipeline, shipments.plan, ReadMode.VIEW)
+    window = (WINDOW.start.isoformat(), WINDOW.end.isoformat())
+    command = ["pipeline", "run", shipments.plant.pipeline, *window, "--read", "view"]
+    refused = CliRunner().invoke(app, command).exception
+    assert isinstance(refused, PipelineError)
+    assert 'write `view = "schema.view"` in include/sql/' in str(refused)
 
 
 UNSOUND: dict[str, tuple[str, type[LockstepError], str]] = {

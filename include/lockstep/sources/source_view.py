@@ -199,6 +199,7 @@ class ViewReader:
         return [between(_SLICED_BY, part) for part in slices]
 
     def _require_times(self, plan: Plan, time: ViewColumn) -> None:
+        # Of the whole view: no window would ever ask for these rows.
         query = sql.SQL("SELECT count(*) FROM {view} WHERE {out_of_time}").format(
             view=_name(plan), out_of_time=out_of_time(time.name, time.type)
         )
