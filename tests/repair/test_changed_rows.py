@@ -1,17 +1,18 @@
 """How a row changed is known from the transaction that wrote it, whatever its key and columns."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
+from lockstep.cdc.cuts import Cut
 from lockstep.model.window import Window
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.row_keys import RowKeys
 from lockstep.pipeline.type_table import ValueType
 from lockstep.repair.changed_rows import ChangedRow, How, counted, how_changed
 from lockstep.repair.plan import hourly_query
-from lockstep.repair.run import key_in_commit
+from lockstep.repair.run import hourly_row, key_in_commit
 from lockstep.sources.window_rows import DatabaseRow
 
 VALUES = {
@@ -79,3 +80,33 @@ def test_the_tables_rows_are_asked_for_by_the_results_own_names() -> None:
         "AND \"sent at\" >= TIMESTAMP '2026-05-01T12:00:00+00:00' "
         "AND \"sent at\" < TIMESTAMP '2026-05-01T13:00:00+00:00'"
     )
+
+
+def test_a_repaired_row_has_its_day_the_cut_and_its_origin() -> None:
+    read = {
+        "table_assignment_id": 3,
+        "pizza_ids": [4],
+        "row_xid": 900,
+        "row_committed_at": None,
+    }
+    row = replace(ROW, origin=read)
+    cut = Cut("a repair", f"{2**32 + 950}:{2**32 + 950}:", 17, VALUES["sent_at"])
+    columns = {"depot": "string", "number": "bigint", "sent_at": "timestamp", "label": "string"}
+    result = Result(columns, ("depot", "number"), "sent_at")
+    of_days = replace(row, values=VALUES | {"sent_at": date(2026, 5, 1)})
+    for one in (row, of_days):
+        assert hourly_row(one, result, cut) == {
+            "depot": "a0",
+            "number": 7,
+            **one.values,
+            "window_date": date(2026, 5, 1),
+            "run_id": "a repair",
+            "cut_snapshot": cut.snapshot,
+            "cut_lsn": 17,
+            "origin": {
+                "table_assignment_id": 3,
+                "pizza_ids": [4],
+                "tx_id": 2**32 + 900,
+                "committed_at": None,
+            },
+        }

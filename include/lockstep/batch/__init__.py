@@ -1,1 +1,1 @@
-"""The hourly run: a window of PostgreSQL's orders, enriched, into its Delta table."""
+"""The hourly run: a window of a pipeline's rows, from PostgreSQL into their Delta table."""

@@ -141,8 +141,10 @@ def _hourly_rows(table: DeltaTable, result: Result, window: Window) -> pa.Table:
 
 
 def hourly_query(result: Result, window: Window) -> str:
-    """DataFusion SQL: a window's rows of the hourly table, each with the transaction (64 bits) that
-    wrote the fact's row it was made of."""
+    """DataFusion SQL: a window's rows of the hourly table, each with what wrote its fact's row.
+
+    That is the number of a transaction, in 64 bits.
+    """
     columns = ", ".join(map(quoted, result.columns))
     return (
         f"SELECT {columns}, origin['{_TX_ID}'] AS {_TX_ID} "  # noqa: S608 - quoted names only

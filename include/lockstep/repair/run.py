@@ -6,6 +6,7 @@ snapshot before the marker, and one commit at the end.
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from lockstep.accounts import Role
@@ -108,9 +109,10 @@ def key_in_commit(text: str, keys: RowKeys) -> int | str:
 def hourly_row(row: DatabaseRow, result: Result, cut: Cut) -> dict[str, Any]:
     """A row of the hourly table at a cut, as the hourly run makes it in Spark."""
     columns = {**dict(zip(result.key, row.key, strict=True)), **row.values}
+    at = columns[result.time]
     return {
         **columns,
-        HOURLY_PARTITION: columns[result.time].date(),  # the connection gives UTC
+        HOURLY_PARTITION: at.date() if isinstance(at, datetime) else at,  # the connection is in UTC
         "run_id": cut.run_id,
         "cut_snapshot": cut.snapshot,
         "cut_lsn": cut.marker_lsn,
