@@ -33,7 +33,6 @@ STILL = frozenset(
         "parity/report.py",
         "parity_pages/view.py",
         "pizzeria.py",
-        "quality/check.py",
         "sources/order_lookup.py",
         "sources/origin.py",
         "streams/fold.py",
