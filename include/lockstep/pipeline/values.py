@@ -40,17 +40,17 @@ def shown(value: object) -> str:
 
 
 def to_decimal(precision: int, scale: int) -> Convert:
-    """From Debezium's text (decimal.handling.mode=string) to a Decimal of exactly this scale."""
+    """From a Decimal, or its text (decimal.handling.mode=string), to one of exactly this scale."""
     context = Context(prec=precision, traps=[Inexact, InvalidOperation])
     unit = Decimal(1).scaleb(-scale)
 
-    def convert(text: str) -> Decimal:
+    def convert(number: str | Decimal) -> Decimal:
         try:
-            value = context.quantize(Decimal(text), unit)
+            value = context.quantize(Decimal(number), unit)
         except (Inexact, InvalidOperation):
-            raise ValueError(f"{shown(text)} is no numeric({precision},{scale})") from None
+            raise ValueError(f"{shown(str(number))} is no numeric({precision},{scale})") from None
         if not value.is_finite():
-            raise ValueError(f"{shown(text)} is no number that Delta holds")
+            raise ValueError(f"{shown(str(number))} is no number that Delta holds")
         return value
 
     return convert
