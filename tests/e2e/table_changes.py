@@ -14,7 +14,6 @@ from pathlib import Path
 
 import psycopg
 from lockstep.accounts import Role
-from lockstep.cdc.order_records import AssignmentRow, NameRow, PizzaRow
 from lockstep.errors import PoisonedRecordError
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import write_catalog
@@ -44,10 +43,10 @@ CAPTURED_SECONDS_MAX = 120
 ALL = (HISTORY, *map(str, StreamMode))
 """The history first, for which others wait where they do not keep the rows."""
 COLUMNS = {
-    CLIENTS: NameRow.__struct_fields__,
-    TABLES: NameRow.__struct_fields__,
-    PIZZAS: PizzaRow.__struct_fields__,
-    TABLE_ASSIGNMENT: AssignmentRow.__struct_fields__,
+    CLIENTS: ("id", "name"),
+    TABLES: ("id", "name"),
+    PIZZAS: ("id", "name", "price"),
+    TABLE_ASSIGNMENT: ("id", "client_id", "table_id"),
 }
 RACED = ("raced",)
 OPENING = (

@@ -50,6 +50,7 @@ from pyspark.sql import SparkSession
 from tests.e2e.evening import CAUGHT_UP_SECONDS_MAX, evening, expected_counts
 from tests.hourly_table import SMALL_PIZZERIA
 from tests.project import PROJECT_DIR
+from tests.streams.topics import PLAN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 
@@ -153,11 +154,13 @@ def test_of_an_order_it_is_known_whether_its_change_reached_the_topic(
     query = f"SELECT order_id, origin FROM t WHERE {of_window} ORDER BY order_id LIMIT 1"
     (order,) = run_query(query, {"t": table}).read_all().to_pylist()
     id_, tx, at = order["order_id"], order["origin"]["tx_id"], order["origin"]["committed_at"]
-    offset = where_lost(bench.settings, [(id_, tx, at)])[id_]["offset"]
+    offset = where_lost(bench.settings, PLAN.fact, [((id_,), tx, at)])[id_,]["offset"]
     ((_, value),) = next(change_topic.read_again(bench.settings, offset, offset + 1))
     assert json.loads(value)["after"]["id"] == id_
-    assert "never reached" in where_lost(bench.settings, [(id_, tx + 10**6, at)])[id_]["topic"]
-    assert "not searched" in where_lost(bench.settings, [(id_, tx, None)])[id_]["topic"]
+    never = where_lost(bench.settings, PLAN.fact, [((id_,), tx + 10**6, at)])[id_,]
+    assert "never reached" in never["topic"]
+    undated = where_lost(bench.settings, PLAN.fact, [((id_,), tx, None)])[id_,]
+    assert "not searched" in undated["topic"]
 
 
 @pytest.mark.spark

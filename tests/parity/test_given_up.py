@@ -31,6 +31,8 @@ from lockstep.streams.modes import JOINED
 from lockstep.streams.quarantine import Quarantine
 from rich.console import Console
 
+from tests.streams.topics import PLAN
+
 HOUR = timedelta(hours=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WINDOW = Window(NOON, NOON + HOUR)
@@ -112,12 +114,12 @@ def test_a_change_of_a_dimension_touches_all_later_windows_of_modes_that_join_th
 
 def test_each_mode_takes_the_orders_from_the_table_that_is_written_down() -> None:
     of_modes = {
-        StreamMode.LOOKUP: LookupEnrichment,
-        StreamMode.OUTBOX: published.outbox(),
-        StreamMode.MESSAGE: published.message(),
+        StreamMode.LOOKUP: LookupEnrichment(None, Settings(), PLAN),
+        StreamMode.OUTBOX: published.outbox(PLAN),
+        StreamMode.MESSAGE: published.message(PLAN),
     }
     joined = dict.fromkeys(JOINED, ORDERS)
-    found = {mode: one.reports_orders for mode, one in of_modes.items()} | joined
+    found = {mode: table for mode, one in of_modes.items() for table in one.wanted} | joined
     assert found == ORDERS_READ_FROM
 
 

@@ -8,6 +8,7 @@ from lockstep.settings import Settings
 
 from tests.streams import debezium
 from tests.streams.debezium import NOON
+from tests.streams.topics import PLAN
 
 ROW = {"id": 5, "table_assignment_id": 1, "order_time": NOON.isoformat(), "pizzas": [1]}
 RENAMED = {"id": 5, "seating_id": 1, "order_time": NOON.isoformat(), "pizzas": [1]}
@@ -34,4 +35,4 @@ def test_a_lost_order_is_looked_for_in_the_topic(
     monkeypatch.setattr(lost_orders.change_topic, "offset_at", lambda *_: 0)
     monkeypatch.setattr(lost_orders.change_topic, "end_offset", lambda _: len(topic))
     monkeypatch.setattr(lost_orders.change_topic, "read_again", lambda *_: [topic])
-    assert where_lost(Settings(), [(5, TX, NOON)])[5]["topic"] == says
+    assert where_lost(Settings(), PLAN.fact, [((5,), TX, NOON)])[5,]["topic"] == says

@@ -22,10 +22,10 @@ from lockstep.pizzeria import (
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
-from lockstep.streams.sink import open_change_log
 from lockstep.streams.source_history import SCHEMA
 
 from tests.parity.history import WINDOW
+from tests.streams.topics import open_log
 
 CUT_LSN = 5_000
 CUT_AT = WINDOW.end + timedelta(minutes=5)
@@ -55,7 +55,7 @@ def look(
     began: datetime | None = WINDOW.start,
 ) -> Readiness:
     """Readiness when stream and history have come so far."""
-    log = open_change_log(settings, mode)
+    log = open_log(settings, mode)
     log.append(log.schema.empty_table(), stream, 1)
     stored = AppendLog(
         settings.table_uri(SOURCE_HISTORY), SCHEMA, HISTORY_PARTITION, versions_kept_hours=1
@@ -120,7 +120,7 @@ def test_a_window_waits_until_both_tables_have_what_its_raced_look_ups_saw(
     history: int,
     lagging: str | None,
 ) -> None:
-    log = open_change_log(settings, StreamMode.LOOKUP)
+    log = open_log(settings, StreamMode.LOOKUP)
     rows = [raced(CUT_LSN - 10, LOOKED_UP_AT)]
     log.append(pa.Table.from_pylist(rows, log.schema), CUT_LSN - 10, 0)
     ready = look(settings, monkeypatch, StreamMode.LOOKUP, stream=stream, history=history)
@@ -145,7 +145,7 @@ def test_a_window_waits_until_both_tables_have_what_its_raced_look_ups_saw(
 def test_a_look_up_that_is_not_judged_by_its_snapshot_is_not_waited_for(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, row: dict
 ) -> None:
-    log = open_change_log(settings, StreamMode.LOOKUP)
+    log = open_log(settings, StreamMode.LOOKUP)
     log.append(pa.Table.from_pylist([row], log.schema), CUT_LSN - 10, 0)
     assert look(settings, monkeypatch, StreamMode.LOOKUP).verdict is None
 
@@ -153,7 +153,7 @@ def test_a_look_up_that_is_not_judged_by_its_snapshot_is_not_waited_for(
 def test_an_order_that_was_gone_when_it_was_looked_up_is_waited_for(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = open_change_log(settings, StreamMode.LOOKUP)
+    log = open_log(settings, StreamMode.LOOKUP)
     rows = [raced(CUT_LSN - 10, CUT_LSN + 300, order_time=None)]
     log.append(pa.Table.from_pylist(rows, log.schema), CUT_LSN - 10, 0)
     assert look(settings, monkeypatch, StreamMode.LOOKUP).verdict is Verdict.WAITING
@@ -212,7 +212,7 @@ def test_a_run_or_a_stream_of_another_version_of_the_pipeline_is_not_covered(
 def test_a_streams_table_of_another_version_is_named_with_what_to_do(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_change_log(settings, MODE, version="another")
+    open_log(settings, MODE, version="another")
     other = look(settings, monkeypatch)
     assert other.verdict is Verdict.NOT_COVERED
     assert f"lockstep stream rebuild {MODE}" in other.reason

@@ -11,8 +11,8 @@ from lockstep.settings import Settings
 from lockstep.sources.capture import CaptureFacts
 from lockstep.streams import capture_watch, identity
 from lockstep.streams.identity import Capture
-from lockstep.streams.rows import SCHEMA, no_rows
-from lockstep.streams.sink import open_change_log
+
+from tests.streams.topics import open_log
 
 MODE = StreamMode.OUTBOX
 DAY = date(2026, 1, 1)
@@ -82,10 +82,11 @@ def write_orders(
     settings: Settings, orders: range, frontier: int, capture_id: int | None = None
 ) -> None:
     """Append one row for each order, with the frontier; what a stream at work does."""
-    log = open_change_log(settings, MODE, capture_id)
-    rows = no_rows()
+    log = open_log(settings, MODE, capture_id)
+    rows = log.schema.empty_table()
     if orders:
         values = {"order_id": 0, "op": "c", "commit_lsn": frontier, "commit_date": DAY}
-        rows = rows.from_pylist([{**values, "order_id": order} for order in orders], schema=SCHEMA)
+        found = [{**values, "order_id": order} for order in orders]
+        rows = rows.from_pylist(found, schema=log.schema)
     log.append(rows, frontier, frontier)
     identity.checkpoint_location(settings, MODE).mkdir(parents=True, exist_ok=True)

@@ -21,12 +21,12 @@ from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table
 from lockstep.streams import large, lookup, needed_versions
 from lockstep.streams import runner as running
-from lockstep.streams.rows import SCHEMA
+from lockstep.streams.rows import change_log_schema
 from lockstep.streams.runner import Stage
 
 from tests.fault_rounds import MORE_ROUNDS, seeded
 from tests.streams.pizzeria import LSN_STEP, Pizzeria, as_content, as_row, as_version
-from tests.streams.topics import SLICE, runner_of, settings_of
+from tests.streams.topics import PLAN, SLICE, runner_of, settings_of
 
 SLICES_OF_LARGE = 6
 """Of a large transaction; it is read twice for what look-ups lead to and twice for the orders."""
@@ -34,6 +34,7 @@ GROWTH_MAX = 30
 """A topic that grew so often had every kind of transaction often enough for any point."""
 LOOKED_UP = ["order_time", "client_name", "table_name", "pizzas", "is_raced"]
 JOINS = {StreamMode.TEMPORAL, StreamMode.TRANSACTION}
+LOG_SCHEMA = change_log_schema(PLAN.result, StreamMode.LOOKUP)
 
 
 class CrashError(Exception):
@@ -125,7 +126,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, shop: Pizzeria) -> None:
     def look_up(_spark: object, _settings: Settings, asked: pa.Table) -> pa.Table:
         """As each order was at its commit."""
         keys = [(one["order_id"], one["tx_id"] * LSN_STEP) for one in asked.to_pylist()]
-        schema = pa.schema([SCHEMA.field(name) for name in ("order_id", *LOOKED_UP)])
+        schema = pa.schema([LOG_SCHEMA.field(name) for name in ("order_id", *LOOKED_UP)])
         rows = [as_row(key[0], shop.orders[key]) for key in keys]
         found = pa.Table.from_pylist(rows, schema).select(LOOKED_UP)
         for name, type_ in (("snapshot", pa.string()), ("wal_lsn", pa.int64())):

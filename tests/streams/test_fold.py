@@ -1,39 +1,45 @@
-"""What a transaction did to each order: one change, whatever happened to it on the way."""
+"""What a transaction did to each row of a fact: one change, whatever happened to it on the way."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import pytest
-from lockstep.cdc.order_records import NameRow, OrderRow, PublishedOrder
-from lockstep.cdc.records import Change
+from lockstep.cdc.records import MESSAGES, Change
 from lockstep.cdc.transactions import TRUNCATE, OffsetRange, Transaction
 from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX
-from lockstep.streams.fold import OrderChange, fold_orders
+from lockstep.streams.table_rows import RowVersion, TableRow, fold_rows, followed
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-LIVING = (1, 2)
-"""Orders of before the transaction."""
+LIVING = ((1, "a"), (2, "a"))
+"""Rows of before the transaction, by a key of two columns."""
 
-
-def event(order_id: int, op: str) -> tuple[str, str, OrderRow]:
-    return ORDERS, op, OrderRow(order_id, 1, NOON, [])
+RowChange = tuple[str, str, TableRow | None]
 
 
-def published(order_id: int, op: str) -> tuple[str, str, PublishedOrder]:
-    return OUTBOX, "c", PublishedOrder(op, order_id, NOON, None, None, [])
+def event(number: int, op: str) -> RowChange:
+    return ORDERS, op, TableRow((number, "a"), None if op == "d" else ("x",))
+
+
+def in_outbox(number: int, op: str) -> RowChange:
+    return OUTBOX, "c", TableRow((number, "a"), None if op == "d" else ("x",), op=op)
+
+
+def as_message(number: int, op: str) -> RowChange:
+    return MESSAGES, "m", TableRow((number, "a"), None if op == "d" else ("x",), op=op)
 
 
 TRUNCATED = (ORDERS, TRUNCATE, None)
+EACH = pytest.mark.parametrize(
+    ("of", "table"), [(event, ORDERS), (in_outbox, OUTBOX), (as_message, MESSAGES)]
+)
 
 
-def folded(events: Sequence[tuple], told_by: str = ORDERS) -> list[OrderChange]:
+def folded(events: Sequence[RowChange], table: str = ORDERS) -> list[RowVersion]:
     """The events as one transaction's changes; each says by its time which one it is."""
     changes = [
-        Change(number, 7, number + 1, table, op, row, number, 0)
-        for number, (table, op, row) in enumerate(events)
+        Change(number, 7, number + 1, of, op, row, number, 0)
+        for number, (of, op, row) in enumerate(events)
     ]
     whole = Transaction(7, 70, 0, changes, OffsetRange(0, len(changes)), len(changes))
-    return fold_orders(whole, changes, told_by, lambda: LIVING)
+    return fold_rows(whole, followed(changes, {table}, ORDERS), lambda _: LIVING)
 
 
 @pytest.mark.parametrize(
@@ -50,35 +56,39 @@ def folded(events: Sequence[tuple], told_by: str = ORDERS) -> list[OrderChange]:
         ("cdc", "c"),
     ],
 )
-@pytest.mark.parametrize(("of", "told_by"), [(event, ORDERS), (published, OUTBOX)])
-def test_an_order_has_one_change_with_its_last_state(of, told_by, ops: str, op: str) -> None:
-    (change,) = folded([of(1, each) for each in ops], told_by)
+@EACH
+def test_a_row_has_one_change_with_its_last_state(of, table, ops: str, op: str) -> None:
+    (change,) = folded([of(1, each) for each in ops], table)
     assert (change.op, change.committed_us) == (op, len(ops) - 1)
-    assert (change.row is None) == (op == "d")
+    assert (change.row.values is None) == (op == "d")
 
 
-def test_a_row_of_the_snapshot_creates_its_order() -> None:
+def test_a_row_of_the_snapshot_is_created() -> None:
     (change,) = folded([event(1, "r")])
     assert change.op == "c"
 
 
 def test_changes_come_in_the_order_of_first_touch() -> None:
     changes = folded([event(5, "c"), event(3, "c"), event(5, "u"), event(4, "d")])
-    assert [change.order_id for change in changes] == [5, 3, 4]
+    assert [change.row.key for change in changes] == [(5, "a"), (3, "a"), (4, "a")]
 
 
-def test_rows_of_other_tables_tell_nothing_of_orders() -> None:
-    events = [(CLIENTS, "c", NameRow(1, "Anna")), published(1, "u"), event(2, "u")]
-    assert [change.order_id for change in folded(events)] == [2]
-    assert [change.order_id for change in folded(events, OUTBOX)] == [1]
+def test_rows_of_other_tables_say_nothing_of_the_fact() -> None:
+    client = TableRow((1, "a"), ("Anna",))
+    events = [(CLIENTS, "c", client), in_outbox(1, "u"), event(2, "u")]
+    assert [change.row.key[0] for change in folded(events)] == [2]
+    assert [change.row.key[0] for change in folded(events, OUTBOX)] == [1]
 
 
-@pytest.mark.parametrize(("of", "told_by"), [(event, ORDERS), (published, OUTBOX)])
-def test_a_truncate_deletes_who_lived_before_it_and_no_one_after(of, told_by) -> None:
+@EACH
+def test_a_truncate_deletes_who_lived_before_it_and_no_one_after(of, table) -> None:
     events = [of(2, "d"), of(3, "c"), TRUNCATED, of(4, "c"), of(1, "c")]
-    found = {change.order_id: change.op for change in folded(events, told_by)}
+    found = {change.row.key[0]: change.op for change in folded(events, table)}
     assert found == {1: "u", 2: "d", 3: "d", 4: "c"}
 
 
-def test_a_truncate_of_another_table_deletes_no_order() -> None:
-    assert folded([(CLIENTS, TRUNCATE, None)]) == []
+@pytest.mark.parametrize("table", [ORDERS, OUTBOX, MESSAGES])
+@pytest.mark.parametrize("other", [CLIENTS, OUTBOX])
+def test_a_truncate_of_another_table_deletes_no_row(table: str, other: str) -> None:
+    """Also the outbox: a pruned one says nothing of the rows."""
+    assert folded([(other, TRUNCATE, None)], table) == []

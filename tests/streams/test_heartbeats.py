@@ -17,11 +17,11 @@ from lockstep.settings import Settings
 from lockstep.streams import heartbeats, published
 from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.runner import Progress, Runner
-from lockstep.streams.sink import ChangeLogSink, open_change_log
+from lockstep.streams.sink import ChangeLogSink
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
 
 from tests.cdc.histories import change, end, placed
-from tests.streams.topics import passing
+from tests.streams.topics import PLAN, open_log, passing
 
 
 @pytest.fixture
@@ -130,8 +130,8 @@ def test_the_rate_is_that_of_the_rows_since_the_beat_before(
 
 
 def test_rows_that_a_runner_has_written_are_told_with_their_latency(home: Settings) -> None:
-    log = open_change_log(home, StreamMode.OUTBOX)
-    sink = ChangeLogSink(log, published.outbox())
+    log = open_log(home, StreamMode.OUTBOX)
+    sink = ChangeLogSink(log, published.outbox(PLAN), PLAN.key)
     runner = Runner(home, "outbox", sink, xid_near=1000, given_up=passing())
     rows = []
     for tx in (7, 8):

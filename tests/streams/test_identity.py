@@ -31,9 +31,9 @@ from lockstep.streams.identity import (
     identity_path,
 )
 from lockstep.streams.modes import Modes
-from lockstep.streams.sink import open_change_log
 
 from tests.streams.conftest import MODE, WHOLE, Services, write_orders
+from tests.streams.topics import open_log
 
 CHANGES = [
     ({"has_slot": False}, SlotLostError),
@@ -50,7 +50,7 @@ CHANGES = [
 @pytest.fixture
 def stream(home: Settings, services: Services) -> Settings:
     """A stream that has worked, and is stopped."""
-    open_change_log(home, MODE)
+    open_log(home, MODE)
     claim(home, MODE)
     write_orders(home, range(3), frontier=110)
     return home
@@ -61,7 +61,7 @@ def test_a_start_finds_what_the_first_one_remembered(stream: Settings) -> None:
 
 
 def test_every_commit_of_a_change_log_says_which_capture_it_is_of(stream: Settings) -> None:
-    log = open_change_log(stream, MODE).uri
+    log = open_log(stream, MODE).uri
     assert capture_id_of(open_table(log)) is None  # as a version of before has left it
     capture_id = claim(stream, MODE).capture_id
     Modes.of(stream).sink_of(None, MODE, capture_id).write([], 120, 6, 0)
@@ -132,8 +132,8 @@ def damage_identity(settings: Settings) -> Path:
 
 
 def remove_table(settings: Settings) -> Path:
-    shutil.rmtree(open_change_log(settings, MODE).uri)
-    return Path(open_change_log(settings, MODE).uri)
+    shutil.rmtree(open_log(settings, MODE).uri)
+    return Path(open_log(settings, MODE).uri)
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,14 @@ def test_a_history_made_anew_stops_the_modes_that_join_with_it(
 def test_a_stream_that_has_written_nothing_misses_nothing(
     home: Settings, services: Services
 ) -> None:
-    open_change_log(home, MODE)
+    open_log(home, MODE)
     first = claim(home, MODE)
     identity_path(home, MODE).unlink()
     assert claim(home, MODE) == first
 
 
 def test_a_first_start_wants_capture_whole(home: Settings, services: Services) -> None:
-    open_change_log(home, MODE)
+    open_log(home, MODE)
     services.incomplete = TopicIncompleteError("changes", "begins at offset 5 only")
     with pytest.raises(TopicIncompleteError):
         claim(home, MODE)

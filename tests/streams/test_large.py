@@ -1,16 +1,11 @@
 """Transactions and snapshots too large for memory give the rows that smaller ones do."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from lockstep.cdc import transactions
-from lockstep.cdc.order_records import (
-    PricedPizza,
-    PublishedOrder,
-)
 from lockstep.cdc.records import Change, Record, SnapshotNotice
 from lockstep.model.modes import StreamMode
 from lockstep.pizzeria import (
@@ -19,18 +14,19 @@ from lockstep.pizzeria import (
 )
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
+from lockstep.streams.table_rows import TableRow
 
 from tests.cdc.histories import placed
 from tests.streams.topics import (
     EMPTY_SNAPSHOT,
     follow,
+    published,
     runner_of,
     serve,
     settings_of,
     topic_of,
 )
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WRITTEN_WHEN = ["seen_at", "written_at"]
 DEADLINE_SECONDS = 30
 
@@ -57,9 +53,9 @@ def content(settings: Settings, mode: str) -> list[str]:
     return sorted(map(repr, rows.select(kept).to_pylist()))
 
 
-def shown(number: int, name: str, op: str = "c") -> PublishedOrder:
-    pizzas = [PricedPizza(f"Pizza {number % 5}", Decimal(number) / 4), PricedPizza(None, None)]
-    return PublishedOrder(op, number, NOON, name, f"Table {number % 6}", pizzas)
+def shown(number: int, name: str, op: str = "c") -> TableRow:
+    pizzas = [(f"Pizza {number % 5}", Decimal(number) / 4), (None, None)]
+    return published(number, op, name, f"Table {number % 6}", pizzas)
 
 
 def snapshot() -> list[Record]:

@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from lockstep.cdc.order_records import OrderRow
 from lockstep.settings import Settings
 from lockstep.streams import lookup
-from lockstep.streams.fold import OrderChange
 from lockstep.streams.lookup import LookupEnrichment
+from lockstep.streams.table_rows import RowVersion, TableRow
+
+from tests.streams.topics import PLAN
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CAPTURE_US = 250_000
@@ -20,14 +21,16 @@ FOUND = pa.table(
         "wal_lsn": pa.array([5_000, 5_000, None], pa.int64()),
     }
 )
-ORDER = OrderRow(2, 41, NOON, [3, None, 3])
 
 
 def change(
-    order_id: int, op: str, tx_id: int | None, committed_at: datetime, row: OrderRow | None = None
-) -> OrderChange:
+    key: int, op: str, tx_id: int | None, committed_at: datetime, refers_to: tuple | None = None
+) -> RowVersion:
+    """refers_to: the assignment and the pizzas' ids."""
     committed_us = (committed_at - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
-    return OrderChange(order_id, op, row, tx_id, 70, committed_us, committed_us + CAPTURE_US)
+    values = refers_to and (key, refers_to[0], NOON, refers_to[1])
+    row = TableRow((key,), values)
+    return RowVersion("orders", op, row, tx_id, 70, committed_us, committed_us + CAPTURE_US)
 
 
 def test_a_look_up_is_asked_with_the_times_of_the_commits(
@@ -42,11 +45,11 @@ def test_a_look_up_is_asked_with_the_times_of_the_commits(
     monkeypatch.setattr(lookup, "look_up_orders", look_up_orders)
     later = NOON + timedelta(microseconds=1)
     changes = [
-        change(1, "c", None, NOON, OrderRow(1, 40, NOON, [])),
-        change(2, "u", 8, later, ORDER),
+        change(1, "c", None, NOON, (40, [])),
+        change(2, "u", 8, later, (41, [3, None, 3])),
         change(3, "d", 9, later),
     ]
-    enriched = LookupEnrichment(None, home).enriched(changes)
+    enriched = LookupEnrichment(None, home, PLAN).enriched(changes)
     (orders,) = asked
     assert orders.to_pydict() == {
         "order_id": [1, 2, 3],

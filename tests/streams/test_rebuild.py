@@ -11,9 +11,9 @@ from lockstep.sinks.append_log import Reached, capture_id_of, reached_of
 from lockstep.sources.delta import open_table, table_uris
 from lockstep.streams import identity, rebuild
 from lockstep.streams.identity import Capture, checkpoint_location, claim
-from lockstep.streams.sink import open_change_log
 
 from tests.streams.conftest import MODE, Services, write_orders
+from tests.streams.topics import open_log
 
 OLD, NEW = range(3), range(5)
 
@@ -32,7 +32,7 @@ def stream(
         rebuild, "stream_session", lambda *_, **__: SimpleNamespace(stop=lambda: None)
     )
     monkeypatch.setattr(rebuild, "_fill", fill)
-    open_change_log(home, MODE)
+    open_log(home, MODE)
     claim(home, MODE)
     write_orders(home, OLD, frontier=110)
     return home
@@ -52,7 +52,7 @@ def fill(
 
 
 def orders(settings: Settings) -> list[int]:
-    table = open_table(open_change_log(settings, MODE).uri)
+    table = open_table(open_log(settings, MODE).uri)
     return sorted(table.to_pyarrow_table()["order_id"].to_pylist())
 
 
@@ -60,7 +60,7 @@ def test_the_new_table_takes_the_old_ones_place(stream: Settings) -> None:
     made = rebuild.rebuild(stream, MODE)
     assert (made.rows, made.frontier) == (len(NEW), 120)
     assert orders(stream) == list(NEW)
-    assert reached_of(open_table(open_change_log(stream, MODE).uri)).frontier == 120
+    assert reached_of(open_table(open_log(stream, MODE).uri)).frontier == 120
     assert checkpoint_location(stream, MODE).exists()
     assert not (Path(stream.lakehouse) / ".rebuild").exists()
     assert list(table_uris(stream.lakehouse_uri)) == ["orders_enriched_outbox"]
@@ -70,7 +70,7 @@ def test_the_new_table_takes_the_old_ones_place(stream: Settings) -> None:
 def test_a_new_topic_is_taken_as_the_streams_own(stream: Settings, services: Services) -> None:
     claimed = claim(stream, MODE)
     write_orders(stream, range(0), 112, claimed.capture_id)
-    log = open_change_log(stream, MODE).uri
+    log = open_log(stream, MODE).uri
     assert capture_id_of(open_table(log)) == claimed.capture_id
     services.change(topic_id="second", database_system=8)
     rebuild.rebuild(stream, MODE)

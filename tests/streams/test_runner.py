@@ -2,14 +2,12 @@
 
 import itertools
 import threading
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from lockstep.cdc import transactions
-from lockstep.cdc.order_records import PricedPizza, PublishedOrder
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.faults import Point
@@ -22,24 +20,29 @@ from lockstep.streams import runner as running
 from lockstep.streams import sink as sinking
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Runner, Stage
-from lockstep.streams.sink import ChangeLogSink, open_change_log
+from lockstep.streams.sink import ChangeLogSink
 
 from tests.cdc.histories import placed
 from tests.streams.debezium import SNAPSHOT, order
 from tests.streams.topics import (
+    DECODER,
     EMPTY_SNAPSHOT,
+    PLAN,
     RowChange,
     change_log,
     follow,
+    open_log,
     passing,
     runner_of,
     serve,
     topic_of,
     transaction,
 )
+from tests.streams.topics import (
+    published as row_of,
+)
 
 SECONDS_MAX = 10
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BROKEN = b"{"
 
 
@@ -65,7 +68,7 @@ def test_a_micro_batch_that_begins_during_a_stop_is_refused_and_waits_for_nothin
     tmp_path: Path,
 ) -> None:
     settings = Settings(home=tmp_path)
-    sink = ChangeLogSink(open_change_log(settings, StreamMode.OUTBOX), published.outbox())
+    sink = ChangeLogSink(open_log(settings, StreamMode.OUTBOX), published.outbox(PLAN), PLAN.key)
     runner = Runner(settings, "outbox", sink, xid_near=1, given_up=passing())
     query = runner._query = QueryThatBeginsAnother(runner)
     stopping = threading.Thread(target=runner.stop, daemon=True)
@@ -105,8 +108,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch, point: Point) -> None:
 
 
 def created(order_id: int) -> RowChange:
-    pizzas = [PricedPizza(None, None)]
-    return OUTBOX, "c", PublishedOrder("c", order_id, NOON, "Anna", "T1", pizzas)
+    return OUTBOX, "c", row_of(order_id, "c", "Anna", "T1", [(None, None)])
 
 
 @pytest.mark.parametrize(("crash_at", "first_written"), [(2, [1]), (3, [1, 2, 3])])
@@ -212,7 +214,7 @@ def test_a_stream_that_runs_passes_a_record_that_is_given_up_meanwhile(home: Set
     values = [*SNAPSHOT, *order(1), BROKEN, *order(2), BROKEN, *order(3)]
     first, second = (at for at, value in enumerate(values) if value == BROKEN)
     decisions: list[OffsetRange] = []
-    one = runner_of(None, home, StreamMode.OUTBOX, GivenUp(lambda: list(decisions)))
+    one = runner_of(None, home, StreamMode.OUTBOX, GivenUp(lambda: list(decisions), DECODER))
     decisions.append(OffsetRange(first, first))
     with pytest.raises(PoisonedRecordError) as refused:
         one._advance(list(enumerate(values)))

@@ -21,7 +21,7 @@ from lockstep.streams.skip import skip_records
 
 from tests.streams import debezium
 from tests.streams.debezium import NOON, SNAPSHOT
-from tests.streams.topics import change_log, runner_of
+from tests.streams.topics import DECODER, change_log, runner_of
 
 BROKEN = b"{broken"
 MIXED = [b'{"status":"BEGIN","id":"7:70"}', None, BROKEN, None, b'{"op":"c"}']
@@ -131,7 +131,7 @@ def test_a_stream_that_runs_passes_the_stretch_after_a_renamed_column(
     topic.add(*SNAPSHOT, *debezium.order(1))
     first = topic.add(*renamed(2), *renamed(3), *debezium.order(4), *renamed(5))
     topic.add(*debezium.order(6))
-    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up(home))
+    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up(home, DECODER))
     skip_records(home, first, None)
     runs._advance(list(topic.items()))
     assert change_log(home, StreamMode.OUTBOX) == [1, 4, 6]
@@ -144,7 +144,7 @@ def test_a_stream_stops_at_what_is_behind_the_stretch(home: Settings, topic: Top
     topic.add(*debezium.order(3))
     behind = topic.add(*renamed(4))
     skip_records(home, first, behind - 1)
-    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up(home))
+    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up(home, DECODER))
     with pytest.raises(PoisonedRecordError) as stopped:
         runs._advance(list(topic.items()))
     assert stopped.value.offset == behind + 1  # after its BEGIN

@@ -21,7 +21,7 @@ from lockstep.streams.given_up import given_up
 from lockstep.streams.skip import skip_records
 
 from tests.streams import debezium
-from tests.streams.topics import change_log, runner_of
+from tests.streams.topics import DECODER, change_log, runner_of
 
 pytestmark = pytest.mark.services
 
@@ -72,8 +72,8 @@ def test_a_stream_that_runs_passes_what_is_given_up_and_a_new_topic_has_nothing_
     renamed = [debezium.transaction(tx, (OUTBOX, {"id": tx, "renamed": 1})) for tx in (2, 3)]
     topic.add(*debezium.SNAPSHOT, *debezium.order(1))
     topic.add(*renamed[0], b"{broken", *renamed[1], *debezium.order(4))
-    runs = runner_of(None, settings, StreamMode.OUTBOX, given_up=given_up(settings))
-    stops = runner_of(None, elsewhere, StreamMode.OUTBOX, given_up=given_up(settings))
+    runs = runner_of(None, settings, StreamMode.OUTBOX, given_up=given_up(settings, DECODER))
+    stops = runner_of(None, elsewhere, StreamMode.OUTBOX, given_up=given_up(settings, DECODER))
     with pytest.raises(PoisonedRecordError) as stopped:
         stops._advance(records_of(settings))
     lost = skip_records(settings, stopped.value.offset, None)

@@ -1,11 +1,9 @@
 """TRUNCATE of the orders deletes each order that lives, in modes that do not read the orders."""
 
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 from lockstep.cdc import transactions
-from lockstep.cdc.order_records import PricedPizza, PublishedOrder
 from lockstep.cdc.records import MESSAGES
 from lockstep.cdc.transactions import TRUNCATE
 from lockstep.model.modes import StreamMode
@@ -13,14 +11,13 @@ from lockstep.pizzeria import ORDERS, OUTBOX, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 
-from tests.streams.topics import RowChange, follow, runner_of, serve, topic_of
+from tests.streams.topics import RowChange, follow, published, runner_of, serve, topic_of
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRUNCATED: RowChange = (ORDERS, TRUNCATE, None)
 
 
 def told(order_id: int, op: str, by: str = OUTBOX) -> RowChange:
-    row = PublishedOrder(op, order_id, NOON, "Anna", "T1", [PricedPizza("Verdure", Decimal("9.5"))])
+    row = published(order_id, op, "Anna", "T1", [("Verdure", Decimal("9.5"))])
     return by, "m" if by == MESSAGES else "c", row
 
 

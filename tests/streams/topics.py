@@ -1,26 +1,45 @@
 """A change topic whose records are decoded already, and streams that follow it without Spark."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lockstep.cdc.order_records import Row
 from lockstep.cdc.records import Change, End, Record, RecordDecoder, SnapshotNotice
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import change_log_table
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST, change_log_table
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import AppendLog
 from lockstep.sources.delta import open_table
 from lockstep.streams import large
+from lockstep.streams.fact_records import facts_decoder
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.modes import Modes
 from lockstep.streams.runner import Runner, Stage
+from lockstep.streams.sink import open_change_log
+from lockstep.streams.table_rows import TableRow
 
+from tests.project import PROJECT_DIR
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SLICE = 25
+PLAN = plan_named(PROJECT_DIR, MANIFEST)
 EMPTY_SNAPSHOT = (SnapshotNotice(0, "STARTED"), SnapshotNotice(1, "COMPLETED"))
 
-RowChange = tuple[str, str, Row | None]
+DECODER = facts_decoder(PLAN, PLAN.tables)
+"""Of the modes that join nothing."""
+RowChange = tuple[str, str, TableRow | None]
 """Its table, its operation, and the row."""
+
+
+def published(
+    order_id: int, op: str, client: str | None, table: str | None, pizzas: Sequence[tuple]
+) -> TableRow:
+    """What is published of an order; pizzas: name and price of each. A delete has the id alone."""
+    values = None if op == "d" else (NOON, client, table, list(pizzas))
+    return TableRow((order_id,), values, op=op)
 
 
 def transaction(tx: int, rows: Sequence[RowChange], start: int) -> list[Record]:
@@ -71,7 +90,8 @@ def runner_of(
 
 def passing(*offsets: int) -> GivenUp:
     """These offsets, and no others, are given up."""
-    return GivenUp(lambda: [OffsetRange(offset, offset) for offset in sorted(offsets)])
+    ranges = [OffsetRange(offset, offset) for offset in sorted(offsets)]
+    return GivenUp(lambda: ranges, DECODER)
 
 
 def follow(one: Runner, records: Sequence[Record]) -> None:
@@ -80,6 +100,13 @@ def follow(one: Runner, records: Sequence[Record]) -> None:
 
 def settings_of(folder: Path) -> Settings:
     return Settings(home=folder / "home", lakehouse=str(folder / "lakehouse"))
+
+
+def open_log(
+    settings: Settings, mode: str, capture_id: int | None = None, version: str | None = None
+) -> AppendLog:
+    """The mode's change log, for its one writer."""
+    return open_change_log(settings, StreamMode(mode), PLAN.result, capture_id, version)
 
 
 def change_log(settings: Settings, mode: StreamMode) -> list[int]:

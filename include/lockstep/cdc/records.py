@@ -158,6 +158,11 @@ class RecordDecoder:
         self._message = message
         self._expects_others = expects_others
 
+    @property
+    def readable(self) -> frozenset[str]:
+        """The tables whose rows it reads, and MESSAGES where it reads these."""
+        return frozenset(self._rows) | ({MESSAGES} if self._message else set())
+
     def is_known(self, table: str) -> bool:
         """Whether a change of the table is one that streams expect."""
         return self._expects_others or table in self._rows or table == MESSAGES
@@ -243,7 +248,7 @@ class RecordDecoder:
         """pg_logical_emit_message(false, …) has no transaction, nor have others' heartbeats."""
         is_ours = message is not None and message.prefix == self._message_prefix
         if is_ours and MESSAGES in wanted:
-            raise ValueError("an order's message outside its transaction: emit it with `true`")
+            raise ValueError("a row's message outside its transaction: emit it with `true`")
         return Tombstone(offset)
 
 

@@ -8,6 +8,9 @@ from decimal import Decimal
 from lockstep.ledger.entries import Difference
 from lockstep.model.verdict import DifferenceClass
 from lockstep.parity.lost_orders import where_lost
+from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.row_keys import Key
+from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 
 VALUES = ("order_time", "client_name", "table_name", "pizzas")
@@ -24,7 +27,8 @@ def differences(settings: Settings, rows: Sequence[dict]) -> list[Difference]:
     Only orders that the stream lacks are looked for elsewhere: in the change topic.
     """
     lost = [row for row in rows if row["class"] == DifferenceClass.MISSING_IN_STREAM]
-    found = where_lost(settings, [_origin(row) for row in lost[:LOST_LOOKED_FOR]])
+    fact = plan_named(settings.project, MANIFEST).fact
+    found = where_lost(settings, fact, [_origin(row) for row in lost[:LOST_LOOKED_FOR]])
     return [
         Difference(
             kind=DifferenceClass(row["class"]),
@@ -32,7 +36,7 @@ def differences(settings: Settings, rows: Sequence[dict]) -> list[Difference]:
             differing_columns=json.dumps(row["differing_columns"]),
             batch=_text(_picked(row["batch"], VALUES)),
             stream=_text(_picked(row["stream"], VALUES)) if row["in_stream"] else None,
-            evidence=_text(_evidence(row) | found.get(row["order_id"], {})),
+            evidence=_text(_evidence(row) | found.get((row["order_id"],), {})),
         )
         for row in rows
     ]
@@ -78,9 +82,9 @@ def _written(row: dict) -> dict:
     return {"tx_id": origin["tx_id"], "committed_at": origin["committed_at"]}
 
 
-def _origin(row: dict) -> tuple[int, int, datetime | None]:
+def _origin(row: dict) -> tuple[Key, int, datetime | None]:
     origin = row["batch"]["origin"]
-    return row["order_id"], origin["tx_id"], origin["committed_at"]
+    return (row["order_id"],), origin["tx_id"], origin["committed_at"]
 
 
 def _picked(value: dict | None, names: Iterable[str]) -> dict | None:

@@ -6,12 +6,12 @@ offset from UTC), binary is base64, a decimal a number or text, a struct an obje
 comes from, an outbox or a message, is never here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -24,7 +24,7 @@ from lockstep.pipeline.values import Convert, to_decimal, to_double, to_real
 CREATED, UPDATED, DELETED = "c", "u", "d"
 
 
-class PublishedRow(NamedTuple):
+class PublishedRow(Struct, frozen=True, gc=False):
     """values: of the columns that are not in the key, in their order; None of a delete."""
 
     op: str
@@ -41,22 +41,20 @@ def published_decoder(result: Result) -> Callable[[str | bytes], PublishedRow]:
     """
     columns = (*result.key, *result.values)
     decode, op_of = _decoding(result, columns)
-    converts = [
-        (at, name, _convert(result.schema.field(name).type)) for at, name in enumerate(columns)
-    ]
-    converted = [(at, name, convert) for at, name, convert in converts if convert]
     key_length = len(result.key)
+    converts = [_convert(result.schema.field(name).type) for name in columns]
+    all_of = _of_struct(converts, columns)
+    key_of = _of_struct(converts[:key_length], result.key)
 
     def published(text: str | bytes) -> PublishedRow:
         try:
             row = decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ValueError(str(error)) from error
-        op, values = op_of[type(row)], astuple(row)
-        if converted:
-            values = _all_converted(values, converted)
+        op = op_of[type(row)]
         if op == DELETED:
-            return PublishedRow(op, values, None)
+            return PublishedRow(op, key_of(row), None)
+        values = all_of(row)
         return PublishedRow(op, values[:key_length], values[key_length:])
 
     return published
@@ -74,19 +72,6 @@ def _decoding(
     structs = {_struct(fields, op): op for op in (CREATED, UPDATED)}
     structs[_struct(fields[: len(result.key)], DELETED)] = DELETED
     return msgspec.json.Decoder(reduce(or_, structs)).decode, structs
-
-
-def _all_converted(
-    values: tuple[Any, ...], converted: list[tuple[int, str, Convert]]
-) -> tuple[Any, ...]:
-    found = list(values)
-    for at, name, convert in converted:
-        if at < len(found) and found[at] is not None:
-            try:
-                found[at] = convert(found[at])
-            except ValueError as error:
-                raise ValueError(f"field `{name}`: {error}") from error
-    return tuple(found)
 
 
 def _struct(fields: list[tuple[str, Any]], op: str | None = None) -> type[Struct]:
@@ -142,7 +127,8 @@ def _convert(type_: pa.DataType) -> Convert | None:
     if pa.types.is_map(type_):
         return _of_map(_convert(type_.key_type), _convert(type_.item_type))
     if pa.types.is_struct(type_):
-        return _of_struct([_convert(one.type) for one in type_])
+        names = [one.name for one in type_]
+        return _of_struct([_convert(one.type) for one in type_], names)
     return _NUMBERS.get(type_)
 
 
@@ -161,9 +147,25 @@ def _of_map(key: Convert | None, value: Convert | None) -> Convert:
     return pairs
 
 
-def _of_struct(fields: list[Convert | None]) -> Convert:
+def _of_struct(fields: Sequence[Convert | None], names: Sequence[str]) -> Convert:
     """A tuple, as Arrow takes a struct whose fields it knows."""
-    return lambda found: tuple(map(_one, fields, astuple(found)))
+    converted = [
+        (at, name, convert)
+        for at, (name, convert) in enumerate(zip(names, fields, strict=True))
+        if convert
+    ]
+
+    def values(found: Struct) -> tuple:
+        given = list(astuple(found))
+        for at, name, convert in converted:
+            if (value := given[at]) is not None:
+                try:
+                    given[at] = convert(value)
+                except ValueError as error:
+                    raise ValueError(f"field `{name}`: {error}") from error
+        return tuple(given)
+
+    return values if converted else astuple
 
 
 def _one(convert: Convert | None, value: Any) -> Any:

@@ -29,7 +29,7 @@ from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.large_rows import large_versions
 from lockstep.streams.needed_versions import NeededVersions
-from lockstep.streams.rows import commit_columns, stamped
+from lockstep.streams.rows import commit_columns, key_columns, stamped
 from lockstep.streams.sink import Sink
 from lockstep.streams.spool import spooled
 from lockstep.streams.table_rows import Key, RowVersion, fold_rows, text_of
@@ -217,10 +217,7 @@ class TemporalSink(Sink):
         for name in self._plan.outputs:
             type_ = self._log.schema.field(name).type
             columns[name] = result[name].combine_chunks().take(taken).cast(type_)
-        for place, name in enumerate(self._plan.key):
-            type_ = self._log.schema.field(name).type
-            columns[name] = pa.array([one.row.key[place] for one in changes], type_)
-        return columns
+        return columns | key_columns(changes, self._plan.key, self._log.schema)
 
 
 def catch_up(

@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from lockstep.cdc.order_records import ORDERS_RECORDS
 from lockstep.cdc.records import Record, RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError
@@ -22,7 +21,7 @@ class GivenUp:
     def __init__(
         self,
         look: Callable[[], Sequence[OffsetRange]],
-        decoder: RecordDecoder = ORDERS_RECORDS,
+        decoder: RecordDecoder,
     ) -> None:
         """look: the stretches now, in order, without overlaps. decoder: of the topic's records."""
         self._look = look
@@ -57,6 +56,6 @@ class GivenUp:
         return self._decoder.without_row(value, offset)
 
 
-def given_up(settings: Settings, decoder: RecordDecoder = ORDERS_RECORDS) -> GivenUp:
+def given_up(settings: Settings, decoder: RecordDecoder) -> GivenUp:
     """What is given up of the change topic. Raises StreamError when Kafka does not answer."""
     return GivenUp(partial(given_up_ranges, settings), decoder)

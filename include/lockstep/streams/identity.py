@@ -15,8 +15,7 @@ from pathlib import Path
 import msgspec
 from deltalake import DeltaTable
 
-from lockstep.cdc.order_records import decode
-from lockstep.cdc.records import SnapshotNotice
+from lockstep.cdc.records import RecordDecoder, SnapshotNotice
 from lockstep.errors import (
     BEGIN_AGAIN,
     OtherDatabaseError,
@@ -175,7 +174,11 @@ def require_complete_topic(settings: Settings, topic: str = "", remedy: str = BE
     end = min(change_topic.end_offset(settings, topic), FIRST_RECORDS)
     stretches = change_topic.read_again(settings, 0, end, topic)
     found = next((record for stretch in stretches for record in stretch), None)
-    if found is not None and not isinstance(decode(found[1], found[0], ()), SnapshotNotice):
+    if found is None:
+        return
+    offset, value = found
+    envelopes = RecordDecoder(topic or CHANGE_TOPIC, {})
+    if not isinstance(envelopes.decode(value, offset, ()), SnapshotNotice):
         raise TopicIncompleteError(topic, "does not begin with the connector's snapshot", remedy)
 
 

@@ -3,14 +3,23 @@
 Memory is bounded by the slice and by one small entry for each row that the transaction touches.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import TRUNCATE
 from lockstep.streams.large import LargeTransaction
-from lockstep.streams.ops import CREATED, DELETED, SNAPSHOT_ROW, result_op
-from lockstep.streams.table_rows import Key, Living, RowVersion, TableRow, fold_rows, row_version
+from lockstep.streams.ops import DELETED, result_op
+from lockstep.streams.table_rows import (
+    Key,
+    Living,
+    RowVersion,
+    TableRow,
+    fold_rows,
+    followed,
+    op_of,
+    row_version,
+)
 
 
 @dataclass
@@ -24,26 +33,22 @@ class _Place:
 
 
 def large_versions(
-    large: LargeTransaction, wanted: Collection[str], living: Living
+    large: LargeTransaction, wanted: Collection[str], living: Living, fact: str | None = None
 ) -> Iterator[list[RowVersion]]:
     """One version for each row that the transaction changed, in slices, as fold_rows gives them.
 
-    A first pass, now, finds where each row's last state is; a snapshot has each row once and needs
-    none. Only that pass asks who lived before.
+    fact: as `followed` has it. A first pass, now, finds where each row's last state is; a snapshot
+    has each row of a table once and needs none, but may have more than one outbox row of the fact's
+    same row. Only that pass asks who lived before.
     """
-    if large.transaction.tx is None:
+    if large.transaction.tx is None and fact is None:
         return (fold_rows(large.transaction, changes, living) for changes in large.changes(wanted))
     places = _Places(living)
-    for changes in _of(large, wanted):
-        for change in changes:
-            places.note(change)
-    return _second_pass(large, wanted, places)
-
-
-def _of(large: LargeTransaction, wanted: Collection[str]) -> Iterator[list[Change]]:
-    """The changes of these tables, without a TRUNCATE of another."""
     for changes in large.changes(wanted):
-        yield [change for change in changes if change.table in wanted]
+        for change in followed(changes, wanted, fact):
+            places.note(change)
+    slices = (followed(changes, wanted, fact) for changes in large.changes(wanted))
+    return _second_pass(large, slices, places)
 
 
 class _Places:
@@ -57,7 +62,7 @@ class _Places:
         if change.op == TRUNCATE:
             self._truncate(change)
         elif change.row is not None:
-            op = CREATED if change.op == SNAPSHOT_ROW else change.op
+            op = op_of(change)
             place = self._by_row.setdefault(
                 (change.table, change.row.key), _Place(op, op, change.offset, change.offset)
             )
@@ -86,11 +91,11 @@ class _Places:
 
 
 def _second_pass(
-    large: LargeTransaction, wanted: Collection[str], places: _Places
+    large: LargeTransaction, slices: Iterable[Iterable[Change]], places: _Places
 ) -> Iterator[list[RowVersion]]:
     unfinished: dict[tuple[str, Key], TableRow] = {}
     of = large.transaction
-    for changes in _of(large, wanted):
+    for changes in slices:
         found = []
         for change in changes:
             if change.op == TRUNCATE:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lockstep.cdc.order_records import OrderRow
-from lockstep.pizzeria import ORDERS
+from lockstep.pipeline.delta_types import arrow_type
+from lockstep.pipeline.plan import Plan
 from lockstep.settings import Settings
 from lockstep.sources.order_lookup import look_up_orders
-from lockstep.streams.fold import OrderChange
-from lockstep.streams.rows import LOOK_UP_SCHEMA
+from lockstep.streams.rows import LOOK_UP, LOOK_UP_TYPE
 from lockstep.streams.sink import Enrichment
+from lockstep.streams.table_rows import RowVersion, text_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 class LookupEnrichment(Enrichment):
     """Names, prices and times are the look-up's; the change topic says only which orders to ask."""
 
-    reports_orders = ORDERS
-    wanted = frozenset({ORDERS})
-
-    def __init__(self, spark: "SparkSession", settings: Settings) -> None:
+    def __init__(self, spark: "SparkSession", settings: Settings, plan: Plan) -> None:
         self._spark = spark
         self._settings = settings
+        self._columns = plan.fact.columns
+        self.fact = text_of(plan.fact.name)
+        self.wanted = frozenset({self.fact})
 
-    def enriched(self, changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
+    def enriched(self, changes: Sequence[RowVersion]) -> dict[str, pa.Array]:
         asked = pa.table(
             {
-                "order_id": pa.array([c.order_id for c in changes], pa.int64()),
+                "order_id": pa.array([c.row.key[0] for c in changes], pa.int64()),
                 "op": pa.array([c.op for c in changes], pa.string()),
                 "tx_id": pa.array([c.tx_id for c in changes], pa.int64()),
                 "committed_at": pa.array([c.committed_us for c in changes], pa.int64()).cast(
@@ -46,20 +46,22 @@ class LookupEnrichment(Enrichment):
         )
         found = look_up_orders(self._spark, self._settings, asked)
         columns = {name: found[name].combine_chunks() for name in found.column_names}
-        look_up = _look_up(changes, columns.pop("snapshot"), columns.pop("wal_lsn"))
-        return {**columns, "look_up": look_up}
+        look_up = self._look_up(changes, columns.pop("snapshot"), columns.pop("wal_lsn"))
+        return {**columns, LOOK_UP: look_up}
 
-
-def _look_up(
-    changes: Sequence[OrderChange], snapshot: pa.Array, wal_lsn: pa.Array
-) -> pa.StructArray:
-    """The column look_up; null for a delete, which has no row."""
-    fields = list(LOOK_UP_SCHEMA.field("look_up").type)
-    rows = [c.row if isinstance(c.row, OrderRow) else None for c in changes]
-    assignments = pa.array([row and row.table_assignment_id for row in rows], fields[0].type)
-    pizza_ids = pa.array([row and row.pizzas for row in rows], fields[1].type)
-    return pa.StructArray.from_arrays(
-        [assignments, pizza_ids, snapshot, wal_lsn],
-        fields=fields,
-        mask=pa.array([row is None for row in rows], pa.bool_()),
-    )
+    def _look_up(
+        self, changes: Sequence[RowVersion], snapshot: pa.Array, wal_lsn: pa.Array
+    ) -> pa.StructArray:
+        """The column look_up; null for a delete, which has no row."""
+        fields = list(arrow_type(LOOK_UP_TYPE))
+        places = [self._columns.index(name) for name in ("table_assignment_id", "pizzas")]
+        rows = [change.row.values for change in changes]
+        refers_to = [
+            pa.array([row and row[place] for row in rows], field.type)
+            for place, field in zip(places, fields, strict=False)
+        ]
+        return pa.StructArray.from_arrays(
+            [*refers_to, snapshot, wal_lsn],
+            fields=fields,
+            mask=pa.array([row is None for row in rows], pa.bool_()),
+        )

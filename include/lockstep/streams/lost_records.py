@@ -10,15 +10,21 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from lockstep.cdc.order_records import decode, without_row
-from lockstep.cdc.records import MESSAGES, Begin, Change, End, Record, Skipped, Tombstone
+from lockstep.cdc.records import (
+    MESSAGES,
+    Begin,
+    Change,
+    End,
+    Record,
+    RecordDecoder,
+    Skipped,
+    Tombstone,
+)
 from lockstep.cdc.transactions import OffsetRange, widened
 from lockstep.errors import PoisonedRecordError
-from lockstep.pizzeria import CAPTURED_TABLES
 from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction
-from lockstep.streams.order_time import order_time
+from lockstep.streams.fact_time import FactTime
 
-EVERY_TABLE = (*CAPTURED_TABLES, MESSAGES)
 TRANSACTIONS_KEPT = 1_000
 """Of one table and hour, 80 bytes each; the others are only counted."""
 
@@ -74,10 +80,19 @@ class _Group:
 class LostRecords:
     """Follows the topic around a stretch; what cannot be read in the stretch is lost."""
 
-    def __init__(self, stretch: OffsetRange, given_up: Container[int]) -> None:
-        """given_up: offsets that were given up before, and are not counted again."""
+    def __init__(
+        self,
+        stretch: OffsetRange,
+        given_up: Container[int],
+        decoder: RecordDecoder,
+        fact_time: FactTime,
+    ) -> None:
+        """given_up: offsets that were given up before, and are not counted again. decoder: refuses
+        what any mode cannot read.
+        """
         self._stretch = stretch
         self._given_up = given_up
+        self._decoder, self._fact_time = decoder, fact_time
         self._groups: dict[tuple[str | None, datetime | None, bool], _Group] = {}
         self._open: dict[int, _Transaction] = {}
         self._unplaced: _Lost | None = None
@@ -89,9 +104,10 @@ class LostRecords:
         is_asked = self._stretch.first <= offset <= self._stretch.last
         is_asked = is_asked and offset not in self._given_up
         try:
-            self._follow(decode(value, offset, EVERY_TABLE if is_asked else ()))
+            wanted = self._decoder.readable if is_asked else ()
+            self._follow(self._decoder.decode(value, offset, wanted))
         except PoisonedRecordError as error:
-            record = without_row(value, offset)
+            record = self._decoder.without_row(value, offset)
             self._follow(record)
             if is_asked:
                 self._lose(record, _Lost(OffsetRange(offset, offset), error.reason, value))
@@ -149,7 +165,7 @@ class LostRecords:
         """Count the record, or keep it until the next one says where it belongs."""
         change = record.change if isinstance(record, Skipped) else None
         if change is not None:
-            at = order_time(lost.value, change.table)
+            at = self._fact_time.of(lost.value, change.table)
             self._add(lost, change.table, at, change.tx, change.committed_us)
         elif isinstance(record, Tombstone):  # a message outside of transactions
             self._add(lost, MESSAGES, None, None, self._committed_us)
@@ -167,13 +183,13 @@ class LostRecords:
         self,
         lost: _Lost,
         table: str | None,
-        ordered_at: datetime | None,
+        fact_at: datetime | None,
         tx: int | None,
         committed_us: int | None,
     ) -> None:
-        at = ordered_at or _moment(committed_us)
+        at = fact_at or _moment(committed_us)
         hour = at and at.replace(minute=0, second=0, microsecond=0)
-        key = (table, hour, ordered_at is not None)
+        key = (table, hour, fact_at is not None)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = _Group(lost)

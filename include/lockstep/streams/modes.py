@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lockstep.cdc.order_records import ORDERS_RECORDS
 from lockstep.cdc.records import RecordDecoder
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import TableName
@@ -16,6 +15,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
 from lockstep.streams import published
 from lockstep.streams.as_of_commit import Evaluation, TemporalSink, catch_up
+from lockstep.streams.fact_records import facts_decoder
 from lockstep.streams.given_up import GivenUp, given_up
 from lockstep.streams.lookup import LookupEnrichment
 from lockstep.streams.needed_versions import NeededVersions
@@ -56,7 +56,7 @@ class Modes:
         if mode == HISTORY:
             self._history_log(self.settings, None)
         else:
-            open_change_log(self.settings, StreamMode(mode), version=self.plan.version)
+            self._change_log(self.settings, mode, None)
 
     def sink_of(
         self, spark: "SparkSession", mode: str, capture_id: int, into: Settings | None = None
@@ -69,11 +69,11 @@ class Modes:
         target = into or self.settings
         if mode == HISTORY:
             return SourceHistorySink(self._history_log(target, capture_id), self.captured)
-        log = open_change_log(target, StreamMode(mode), capture_id, self.plan.version)
+        log = self._change_log(target, mode, capture_id)
         self._require_version(log, mode)
         if mode in JOINED:
             return self._joined(spark, log)
-        return ChangeLogSink(log, self._enrichment(spark, mode))
+        return ChangeLogSink(log, self._enrichment(spark, mode), self.plan.key)
 
     def given_up(self, mode: str) -> GivenUp:
         """What is given up of the change topic; it decodes the mode's records.
@@ -86,7 +86,12 @@ class Modes:
         """What decodes the mode's records."""
         if mode == HISTORY:
             return rows_decoder(CHANGE_TOPIC, self.captured, keeps_texts=True)
-        return self._rows_decoder if mode in JOINED else ORDERS_RECORDS
+        return self._rows_decoder if mode in JOINED else self._facts_decoder
+
+    @property
+    def strictest_decoder(self) -> RecordDecoder:
+        """It reads each table captured, and refuses what any mode, or the history, cannot read."""
+        return facts_decoder(self.plan, self.captured)
 
     def _require_version(self, log: AppendLog, mode: str) -> None:
         version = log.description or VERSION_OF_BEFORE
@@ -100,6 +105,15 @@ class Modes:
     @cached_property
     def _rows_decoder(self) -> RecordDecoder:
         return rows_decoder(CHANGE_TOPIC, self.plan.tables)
+
+    @cached_property
+    def _facts_decoder(self) -> RecordDecoder:
+        fact = self.plan.fact
+        return facts_decoder(self.plan, {**self.captured, fact.name: fact})
+
+    def _change_log(self, target: Settings, mode: str, capture_id: int | None) -> AppendLog:
+        result, version = self.plan.result, self.plan.version
+        return open_change_log(target, StreamMode(mode), result, capture_id, version)
 
     def _history_log(self, target: Settings, capture_id: int | None) -> AppendLog:
         uri, kept_hours = target.table_uri(SOURCE_HISTORY), target.stream_versions_kept_hours
@@ -116,11 +130,11 @@ class Modes:
     def _enrichment(self, spark: "SparkSession", mode: str) -> Enrichment:
         match mode:
             case StreamMode.OUTBOX:
-                return published.outbox()
+                return published.outbox(self.plan)
             case StreamMode.MESSAGE:
-                return published.message()
+                return published.message(self.plan)
             case StreamMode.LOOKUP:
-                return LookupEnrichment(spark, self.settings)
+                return LookupEnrichment(spark, self.settings, self.plan)
         raise ValueError(f"{mode} is no mode of a stream")
 
 

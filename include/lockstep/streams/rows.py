@@ -1,4 +1,4 @@
-"""Rows of a change log, as an Arrow table of contracts.CHANGE_LOG_COLUMNS. Pure."""
+"""Rows of a change log, as an Arrow table. Pure; where their values come from is never here."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,59 +6,64 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 
-from lockstep.cdc.order_records import PublishedOrder
+from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION, LOOK_UP_COLUMNS
-from lockstep.streams.fold import OrderChange
+from lockstep.pipeline.result import Result
+from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
+from lockstep.pizzeria import LOOK_UP_COLUMNS
 from lockstep.streams.table_rows import RowVersion
 
-SCHEMA = arrow_schema(CHANGE_LOG_COLUMNS)
-LOOK_UP_SCHEMA = arrow_schema(LOOK_UP_COLUMNS)
+LOOK_UP = "look_up"
+"""The column of mode lookup alone: what proves a raced row."""
+LOOK_UP_TYPE = LOOK_UP_COLUMNS[LOOK_UP]
 _TIME = pa.timestamp("us", "UTC")
 _DAY_US = 86_400_000_000
 
 
-def no_rows() -> pa.Table:
-    return SCHEMA.empty_table()
+def change_log_schema(result: Result, mode: StreamMode) -> pa.Schema:
+    """The columns of a mode's change log: the result's, and what each says of its commits."""
+    look_up = {LOOK_UP: LOOK_UP_TYPE} if mode is StreamMode.LOOKUP else {}
+    return arrow_schema({**result.columns, **CHANGE_COLUMNS, **look_up})
 
 
-def published_columns(changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
-    """The enriched columns as the database itself published them; nulls for a delete."""
-    rows = [c.row for c in changes]
+def published_columns(changes: Sequence[RowVersion], result: Result) -> dict[str, pa.Array]:
+    """The result's values as they were published with the changes; nulls for a delete."""
+    nothing = (None,) * len(result.values)
+    rows = [nothing if change.row.values is None else change.row.values for change in changes]
     return {
-        "order_time": _array("order_time", [row and row.order_time for row in rows]),
-        "client_name": _array("client_name", [row and row.client_name for row in rows]),
-        "table_name": _array("table_name", [row and row.table_name for row in rows]),
-        "pizzas": _array("pizzas", [row and _pizzas(row) for row in rows]),
+        name: pa.array([row[place] for row in rows], result.schema.field(name).type)
+        for place, name in enumerate(result.values)
     }
-
-
-def _pizzas(row: PublishedOrder) -> list[dict[str, object]] | None:
-    if row.pizzas is None:
-        return None
-    return [{"pizza": p.pizza, "price": p.price} for p in row.pizzas]
 
 
 def change_log_rows(
-    changes: Sequence[OrderChange], enriched: dict[str, pa.Array], seen_us: int
+    changes: Sequence[RowVersion],
+    enriched: dict[str, pa.Array],
+    seen_us: int,
+    key: Sequence[str],
+    schema: pa.Schema,
 ) -> pa.Table:
     """The changes with their enriched columns (of the same length and order), as the log has them.
 
-    enriched: order_time, client_name, table_name, pizzas; of mode lookup is_raced and look_up, too.
-    seen_us: when the driver had read the micro-batch. written_at is stamped later (`stamped`).
+    enriched: the result's values; of mode lookup is_raced and look_up, too. seen_us: when the
+    driver had read the micro-batch. written_at is stamped later (`stamped`). key: the result's key
+    columns. schema: the log's.
     """
-    columns = {
-        "order_id": pa.array([c.order_id for c in changes], pa.int64()),
-        **commit_columns(changes, seen_us),
-        **enriched,
-    }
-    schema = LOOK_UP_SCHEMA if "look_up" in enriched else SCHEMA
+    columns = {**key_columns(changes, key, schema), **commit_columns(changes, seen_us), **enriched}
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def commit_columns(
-    changes: Sequence[OrderChange | RowVersion], seen_us: int
+def key_columns(
+    changes: Sequence[RowVersion], key: Sequence[str], schema: pa.Schema
 ) -> dict[str, pa.Array]:
+    """The key of each change, by column."""
+    return {
+        name: pa.array([change.row.key[place] for change in changes], schema.field(name).type)
+        for place, name in enumerate(key)
+    }
+
+
+def commit_columns(changes: Sequence[RowVersion], seen_us: int) -> dict[str, pa.Array]:
     """What every change log has of the commits of its rows, by name; written_at as yet seen_us."""
     count = len(changes)
     committed = np.fromiter((c.committed_us for c in changes), np.int64, count)
@@ -72,7 +77,7 @@ def commit_columns(
         "captured_at": pa.array([c.captured_us for c in changes], pa.int64()).cast(_TIME),
         "seen_at": seen,
         "written_at": seen,
-        CHANGE_LOG_PARTITION: pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
+        CHANGE_PARTITION: pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
     }
 
 
@@ -82,7 +87,3 @@ def stamped(rows: pa.Table, written_at: datetime) -> pa.Table:
     column = pa.array(np.full(rows.num_rows, at_us, np.int64)).cast(_TIME)
     place = rows.schema.get_field_index("written_at")
     return rows.set_column(place, rows.schema.field(place), column)
-
-
-def _array(name: str, values: list) -> pa.Array:
-    return pa.array(values, SCHEMA.field(name).type)

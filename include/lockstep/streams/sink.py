@@ -14,15 +14,18 @@ import pyarrow as pa
 from lockstep.cdc.transactions import Transaction
 from lockstep.faults import Point, reach
 from lockstep.model.modes import StreamMode
-from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import CHANGE_LOG_PARTITION, change_log_columns, change_log_table
+from lockstep.pipeline.result import Result
+from lockstep.pipeline.result_tables import CHANGE_PARTITION
+from lockstep.pipeline.row_keys import quoted
+from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources.delta import open_table, run_query
-from lockstep.streams.fold import OrderChange, fold_orders
 from lockstep.streams.large import LargeTransaction
+from lockstep.streams.large_rows import large_versions
 from lockstep.streams.ops import DELETED
-from lockstep.streams.rows import change_log_rows, no_rows, stamped
+from lockstep.streams.rows import change_log_rows, change_log_schema, stamped
+from lockstep.streams.table_rows import Key, RowVersion, fold_rows, followed
 
 
 class Sink(ABC):
@@ -63,36 +66,36 @@ class Sink(ABC):
 
 
 class Enrichment(ABC):
-    """What differs between the modes: where an order's names and prices come from.
+    """What differs between the modes that write each change of the fact: where its values are from.
 
-    reports_orders: the table whose changes report orders (orders, the outbox, or messages).
+    wanted: the one table whose rows are read: the fact, its outbox, or the messages. fact: the
+    table whose TRUNCATE deletes every row.
     """
 
-    reports_orders: str
     wanted: frozenset[str]
+    fact: str
 
     @abstractmethod
-    def enriched(self, changes: Sequence[OrderChange]) -> dict[str, pa.Array]:
-        """order_time, client_name, table_name, pizzas of each change, in order.
-
-        And is_raced and look_up in mode lookup.
-        """
+    def enriched(self, changes: Sequence[RowVersion]) -> dict[str, pa.Array]:
+        """The result's values of each change, in order; of mode lookup is_raced and look_up."""
 
 
 def open_change_log(
     settings: Settings,
     mode: StreamMode,
+    result: Result,
     capture_id: int | None = None,
     version: str | None = None,
 ) -> AppendLog:
     """The mode's change log, for its one writer.
 
-    capture_id: of what it will append. version: of the pipeline; a new table is described by it.
+    result: the pipeline's. capture_id: of what it will append. version: of the pipeline; a new
+    table is described by it.
     """
     return AppendLog(
         settings.table_uri(change_log_table(mode)),
-        arrow_schema(change_log_columns(mode)),
-        CHANGE_LOG_PARTITION,
+        change_log_schema(result, mode),
+        CHANGE_PARTITION,
         settings.stream_versions_kept_hours,
         capture_id,
         version,
@@ -102,9 +105,11 @@ def open_change_log(
 class ChangeLogSink(Sink):
     """The change log of one mode."""
 
-    def __init__(self, log: AppendLog, enrichment: Enrichment) -> None:
+    def __init__(self, log: AppendLog, enrichment: Enrichment, key: Sequence[str]) -> None:
+        """key: the result's key columns."""
         self._log = log
         self._enrichment = enrichment
+        self._key = key
         self.wanted = enrichment.wanted
 
     @property
@@ -114,35 +119,33 @@ class ChangeLogSink(Sink):
     def write(
         self, transactions: Sequence[Transaction], frontier: int, resume_offset: int, seen_us: int
     ) -> pa.Table:
-        # Step 1: the orders' changes, enriched.
-        changes: list[OrderChange] = []
+        # Step 1: the rows' changes, enriched.
+        changes: list[RowVersion] = []
         for transaction in transactions:
-            changes += fold_orders(
+            changes += fold_rows(
                 transaction,
-                transaction.changes,
-                self._enrichment.reports_orders,
+                followed(transaction.changes, self.wanted, self._enrichment.fact),
                 partial(self._living, changes),
             )
-        rows = no_rows()
-        if changes:
-            rows = change_log_rows(changes, self._enrichment.enriched(changes), seen_us)
+        rows = self._rows(changes, seen_us)
         # Step 2: one commit, with the frontier; only this makes anything visible.
-        rows = stamped(rows, datetime.now(UTC))
         reach(Point.BEFORE_CHANGE_LOG)
         self._log.append(rows, frontier, resume_offset)
         reach(Point.AFTER_CHANGE_LOG)
         return rows
 
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
-        slices = large.order_changes(self._enrichment.reports_orders, lambda: self._living([]))
+        slices = large_versions(
+            large, self.wanted, partial(self._living, ()), self._enrichment.fact
+        )
         written = 0
 
         def batches() -> Iterator[pa.RecordBatch]:
             nonlocal written
             for changes in slices:
-                rows = change_log_rows(changes, self._enrichment.enriched(changes), seen_us)
+                rows = self._rows(changes, seen_us)
                 written += rows.num_rows
-                yield from stamped(rows, datetime.now(UTC)).combine_chunks().to_batches()
+                yield from rows.combine_chunks().to_batches()
 
         reach(Point.BEFORE_CHANGE_LOG)
         self._log.append_stream(batches(), large.transaction.commit_lsn, resume_offset)
@@ -152,18 +155,30 @@ class ChangeLogSink(Sink):
     def maintain(self) -> bool:
         return self._log.maintain()
 
-    def _living(self, changes: Sequence[OrderChange]) -> set[int]:
-        """The orders alive after the changes that are not written yet; asked on TRUNCATE only."""
-        query = (
-            "SELECT order_id FROM (SELECT order_id, op, ROW_NUMBER() OVER "
-            "(PARTITION BY order_id ORDER BY commit_lsn DESC) AS age FROM log) AS latest "
-            "WHERE age = 1 AND op <> 'd'"
-        )
-        found = run_query(query, {"log": open_table(self._log.uri)}).read_all()
-        living = set(found["order_id"].to_pylist())
+    def _rows(self, changes: Sequence[RowVersion], seen_us: int) -> pa.Table:
+        if not changes:
+            return self._log.schema.empty_table()
+        enriched = self._enrichment.enriched(changes)
+        rows = change_log_rows(changes, enriched, seen_us, self._key, self._log.schema)
+        return stamped(rows, datetime.now(UTC))
+
+    def _living(self, changes: Sequence[RowVersion], _table: str) -> set[Key]:
+        """The rows alive after the changes that are not written yet; asked on TRUNCATE only."""
+        found = run_query(_living_query(self._key), {"log": open_table(self._log.uri)}).read_all()
+        living = set(zip(*(found[name].to_pylist() for name in self._key), strict=True))
         for change in changes:
             if change.op == DELETED:
-                living.discard(change.order_id)
+                living.discard(change.row.key)
             else:
-                living.add(change.order_id)
+                living.add(change.row.key)
         return living
+
+
+def _living_query(key: Sequence[str]) -> str:
+    """The keys of `log` whose last change is no delete."""
+    columns = ", ".join(map(quoted, key))
+    return f"""
+        SELECT {columns} FROM (SELECT {columns}, op, ROW_NUMBER() OVER
+        (PARTITION BY {columns} ORDER BY commit_lsn DESC) AS age FROM log) AS latest
+        WHERE age = 1 AND op <> 'd'
+    """  # noqa: S608 - quoted names alone

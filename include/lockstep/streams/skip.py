@@ -6,8 +6,10 @@ from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
 from lockstep.sources.change_topic import end_offset, first_offset, read_again
 from lockstep.sources.given_up import GivenUpRecords
+from lockstep.streams.fact_time import FactTime
 from lockstep.streams.given_up import given_up
 from lockstep.streams.lost_records import LostRecords
+from lockstep.streams.modes import Modes
 from lockstep.streams.quarantine import Quarantine
 
 LOOK_BACK_RECORDS = 1_000
@@ -41,7 +43,10 @@ def skip_records(settings: Settings, first: int, last: int | None) -> list[Given
 
 def _lost(settings: Settings, stretch: OffsetRange, end: int) -> LostRecords:
     """Read the stretch, a little before it, and on until its last transaction has ended."""
-    lost = LostRecords(stretch, given_up(settings))
+    modes = Modes.of(settings)
+    decoder = modes.strictest_decoder
+    given_up_before = given_up(settings, decoder)
+    lost = LostRecords(stretch, given_up_before, decoder, FactTime(modes.plan))
     begin = max(stretch.first - LOOK_BACK_RECORDS, first_offset(settings))
     end = min(stretch.last + 1 + LOOK_AHEAD_RECORDS, end)
     for records in read_again(settings, begin, end):

@@ -3,11 +3,11 @@
 Pure. Which tables there are comes from a plan; nothing here knows a history or a query.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Self
 
-from msgspec.structs import astuple
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from lockstep.cdc.records import Change, ReadRow, RecordDecoder, table_text
 from lockstep.cdc.transactions import TRUNCATE, Transaction
@@ -21,15 +21,17 @@ Living = Callable[[str], Iterable[Key]]
 """The keys of a table's rows before a transaction, by the table's text; asked on TRUNCATE only."""
 
 
-class TableRow(NamedTuple):
+class TableRow(Struct, frozen=True, gc=False):
     """A row as one change has it. values: None of a delete.
 
-    texts: the JSON of each value as it was sent; empty where it was not asked for.
+    texts: the JSON of each value as it was sent; empty where it was not asked for. op: c, u or d,
+    where the row itself says what happened to it (it was published); else empty.
     """
 
     key: Key
     values: tuple[object, ...] | None
     texts: tuple[bytes, ...] = ()
+    op: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -46,11 +48,10 @@ class TableRow(NamedTuple):
             values[place] = before.values[place]
             if texts:
                 texts[place] = before.texts[place]
-        return self._replace(values=tuple(values), texts=tuple(texts))
+        return replace(self, values=tuple(values), texts=tuple(texts))
 
 
-@dataclass(frozen=True, slots=True)
-class RowVersion:
+class RowVersion(Struct, frozen=True, gc=False):
     """A row as a transaction left it. op: c, u or d. tx_id: None of the initial snapshot."""
 
     table: str
@@ -78,11 +79,12 @@ def rows_decoder(
 
     keeps_texts: each row has the JSON of its values, too.
     """
-    read = {text_of(name): _reading(table, keeps_texts) for name, table in tables.items()}
+    read = {text_of(name): row_reading(table, keeps_texts) for name, table in tables.items()}
     return RecordDecoder(topic, read, expects_others=True)
 
 
-def _reading(table: PlannedTable, keeps_texts: bool) -> ReadRow:
+def row_reading(table: PlannedTable, keeps_texts: bool = False) -> ReadRow:
+    """Reads a row of the table as TableRow."""
     decode_key, decode, texts = table.key_decoder.decode, table.decoder.decode, table.decoder.texts
 
     def row(op: str, raw: bytes) -> TableRow:
@@ -92,6 +94,22 @@ def _reading(table: PlannedTable, keeps_texts: bool) -> ReadRow:
         return TableRow(table.key_of(values), values, texts(raw) if keeps_texts else ())
 
     return row
+
+
+def followed(
+    changes: Iterable[Change], wanted: Collection[str], fact: str | None = None
+) -> Iterator[Change]:
+    """The changes of the wanted tables, the only ones of which there are rows.
+
+    fact: the table that rows of the wanted ones were published of, if they were, or itself: a
+    TRUNCATE of it, and no other, deletes them all.
+    """
+    for change in changes:
+        if change.op == TRUNCATE and fact is not None:
+            if change.table == fact:
+                yield from (replace(change, table=table) for table in wanted)
+        elif change.table in wanted:
+            yield change
 
 
 def fold_rows(
@@ -121,8 +139,7 @@ class _Fold:
             for key in self._alive(change.table):
                 self._touch(change, TableRow(key, None), DELETED)
         elif change.row is not None:
-            op = CREATED if change.op == SNAPSHOT_ROW else change.op
-            self._touch(change, change.row, op)
+            self._touch(change, change.row, op_of(change))
 
     def versions(self, transaction: Transaction) -> list[RowVersion]:
         return [
@@ -141,6 +158,11 @@ class _Fold:
         if before is not None:
             row = row.filled(before[2])
         self._rows[place] = (before[0] if before else op, op, row, change)
+
+
+def op_of(change: Change) -> str:
+    """What happened to the change's row; one of the snapshot is created."""
+    return change.row.op or (CREATED if change.op == SNAPSHOT_ROW else change.op)
 
 
 def row_version(
