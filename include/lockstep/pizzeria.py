@@ -103,6 +103,8 @@ LOOK_UP_COLUMNS = {
 What the order refers to by its change in the topic, the snapshot (pg_snapshot) that the look-up
 read, and a position of the database's log at or after the commit of all that this snapshot sees.
 """
+LOOK_UP_REFERS_TO = ("table_assignment_id", "pizzas")
+"""The columns of `orders` that the first fields of look_up are of, in their order."""
 
 
 def change_log_columns(mode: StreamMode) -> dict[str, str]:

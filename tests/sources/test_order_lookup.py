@@ -11,16 +11,22 @@ import pytest
 from lockstep.accounts import Role
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.errors import PostgresUnavailableError
+from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.pipeline.result import Result
 from lockstep.settings import Settings
 from lockstep.sources import kept_connection, order_lookup
-from lockstep.sources.order_lookup import ENRICHED, MOMENT, SEEN, judged, look_up_orders
+from lockstep.sources.order_lookup import MOMENT, judged, look_up_rows, seen_columns
 from lockstep.sources.postgres import role_connection
 from pydantic import SecretStr
 from pyspark import cloudpickle
 
+from tests.streams.topics import PLAN
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+RESULT = PLAN.result
+SEEN = arrow_schema(seen_columns(RESULT))
 THEN = datetime(2024, 2, 3, 18, 0, 0, 123456, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 TIME = pa.timestamp("us", "UTC")
@@ -59,13 +65,13 @@ def seen(
 
 
 def is_raced(found: pa.Table, op: str = "u", tx_id: int | None = 900) -> bool:
-    (marked,) = judged(changes((7, op, tx_id, THEN)), found)["is_raced"].to_pylist()
+    (marked,) = judged(changes((7, op, tx_id, THEN)), found, RESULT)["is_raced"].to_pylist()
     return marked
 
 
 def test_what_was_read_as_the_transaction_left_it_is_not_marked() -> None:
     assert not is_raced(seen(THEN, THEN))
-    (row,) = judged(changes((7, "c", 900, THEN)), seen()).to_pylist()
+    (row,) = judged(changes((7, "c", 900, THEN)), seen(), RESULT).to_pylist()
     assert (row["client_name"], row["pizzas"], row["is_raced"]) == ("Ada", PIZZAS, False)
 
 
@@ -100,14 +106,14 @@ def test_a_row_of_the_snapshot_is_judged_by_the_time_of_the_snapshot() -> None:
 def test_an_order_that_is_gone_is_kept_with_nulls_and_marked() -> None:
     row = dict.fromkeys(SEEN.names) | {"order_id": 8, **MOMENT_SEEN}
     not_there = pa.Table.from_pylist([row], schema=SEEN)
-    (row,) = judged(changes((8, "c", 900, THEN)), not_there).to_pylist()
-    assert row == {**dict.fromkeys(ENRICHED.names), "is_raced": True, **MOMENT_SEEN}
+    (row,) = judged(changes((8, "c", 900, THEN)), not_there, RESULT).to_pylist()
+    assert row == {**dict.fromkeys(RESULT.values), "is_raced": True, **MOMENT_SEEN}
 
 
 def test_a_delete_has_nulls_and_is_never_marked_even_if_the_order_is_there_again() -> None:
     for found in (seen(), seen(THEN + MICROSECOND, THEN + MICROSECOND), SEEN.empty_table()):
-        (row,) = judged(changes((7, "d", 900, THEN)), found).to_pylist()
-        assert row == {**dict.fromkeys([*ENRICHED.names, *MOMENT]), "is_raced": False}
+        (row,) = judged(changes((7, "d", 900, THEN)), found, RESULT).to_pylist()
+        assert row == {**dict.fromkeys([*RESULT.values, *MOMENT]), "is_raced": False}
 
 
 def test_changes_keep_their_sequence_and_only_the_last_of_an_order_is_unmarked() -> None:
@@ -117,9 +123,22 @@ def test_changes_keep_their_sequence_and_only_the_last_of_an_order_is_unmarked()
         (7, "u", 902, THEN),
         (9, "d", 903, THEN),
     )
-    found = judged(orders, seen())
+    found = judged(orders, seen(), RESULT)
     assert found["is_raced"].to_pylist() == [True, True, False, False]
     assert found["client_name"].to_pylist() == ["Ada", None, "Ada", None]
+
+
+def test_rows_of_any_result_are_judged_by_its_own_key() -> None:
+    parcels = Result({"kilos": "array<decimal(5,2)>", "a code": "string"}, ("a code",), None)
+    moment = ("700:702:700", 5_000)
+    rows = [("[2.5, null]", "x", THEN, THEN, True, *moment), (None, "y", THEN, None, True, *moment)]
+    found = order_lookup._as_arrow(rows, arrow_schema(seen_columns(parcels)))
+    asked = changes((1, "u", 900, THEN), (2, "c", 901, THEN), (3, "d", 902, THEN))
+    asked = asked.set_column(0, "a code", pa.array(["y", "x", "x"]))
+    judgement = judged(asked, pa.Table.from_batches([found]), parcels)
+    assert judgement.column_names == ["kilos", "is_raced", *MOMENT]
+    assert judgement["kilos"].to_pylist() == [None, [Decimal("2.50"), None], None]
+    assert judgement["is_raced"].to_pylist() == [False, False, False]
 
 
 class RecordingSession:
@@ -153,7 +172,7 @@ def test_executors_are_sent_the_password_of_one_role_and_no_other() -> None:
         name: f"canary-of-{name}" for name in Settings.model_fields if name.endswith("_password")
     }
     session = RecordingSession()
-    look_up_orders(session, Settings(**canaries), changes((7, "u", 900, THEN)))
+    look_up_rows(session, Settings(**canaries), RESULT, changes((7, "u", 900, THEN)))
     sent = {name for name, canary in canaries.items() if canary.encode() in session.sent}
     assert sent == {"batch_reader_password"}
 
@@ -195,7 +214,7 @@ def look_up(
     def rows(*order_ids: int, committed_at: datetime | None = None) -> list[dict]:
         written = [committed_at or commit_time(shop, order_id) for order_id in order_ids]
         orders = changes(*((i, "u", 900, at) for i, at in zip(order_ids, written, strict=True)))
-        return look_up_orders(spark, pizzeria, orders).to_pylist()
+        return look_up_rows(spark, pizzeria, RESULT, orders).to_pylist()
 
     return rows
 
@@ -221,7 +240,7 @@ class TestOnTheDatabase:
         )
         view = {row[0]: row[1:] for row in shop.execute(query)}
         found = look_up(*view)
-        assert len(found) > order_lookup.ORDERS_OF_A_TASK / 10
+        assert len(found) > order_lookup.ROWS_OF_A_TASK / 10
         for row, (order_time, client, table, pizzas) in zip(found, view.values(), strict=True):
             assert (row["client_name"], row["table_name"]) == (client, table)
             assert row["order_time"] == order_time
@@ -276,8 +295,8 @@ class TestOnTheDatabase:
             assert committed < snapshot.xmax
             assert committed not in snapshot.in_progress
             assert position <= row["wal_lsn"] <= later
-        enriched = {name: gone[name] for name in ENRICHED.names}
-        assert enriched == dict.fromkeys(ENRICHED.names)
+        enriched = {name: gone[name] for name in RESULT.values}
+        assert enriched == dict.fromkeys(RESULT.values)
         assert gone["is_raced"]
 
     def test_an_order_written_behind_a_savepoint_is_its_own_version(
@@ -332,8 +351,9 @@ class TestOnTheDatabase:
         self, spark: "SparkSession", pizzeria: Settings
     ) -> None:
         wrong = {"postgres_host": "localhost", "batch_reader_password": SecretStr("wrong")}
+        settings = pizzeria.model_copy(update=wrong)
         with pytest.raises(PostgresUnavailableError, match="LOCKSTEP_BATCH_READER_PASSWORD"):
-            look_up_orders(spark, pizzeria.model_copy(update=wrong), changes((1, "c", 900, THEN)))
+            look_up_rows(spark, settings, RESULT, changes((1, "c", 900, THEN)))
 
 
 @pytest.mark.services

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from lockstep.pipeline.result import Result
 from lockstep.settings import Settings
 from lockstep.streams import lookup
 from lockstep.streams.lookup import LookupEnrichment
@@ -38,11 +39,13 @@ def test_a_look_up_is_asked_with_the_times_of_the_commits(
 ) -> None:
     asked = []
 
-    def look_up_orders(_spark: object, _settings: Settings, orders: pa.Table) -> pa.Table:
+    def look_up_rows(
+        _spark: object, _settings: Settings, _result: Result, orders: pa.Table
+    ) -> pa.Table:
         asked.append(orders)
         return FOUND
 
-    monkeypatch.setattr(lookup, "look_up_orders", look_up_orders)
+    monkeypatch.setattr(lookup, "look_up_rows", look_up_rows)
     later = NOON + timedelta(microseconds=1)
     changes = [
         change(1, "c", None, NOON, (40, [])),

@@ -60,6 +60,12 @@ def published_decoder(result: Result) -> Callable[[str | bytes], PublishedRow]:
     return published
 
 
+def value_decoder(type_: pa.DataType) -> Callable[[str | bytes], Any]:
+    """Decodes a value of a column's type, or null, out of its JSON; as `published_decoder` does."""
+    decode, convert = msgspec.json.Decoder(_decoded(type_) | None).decode, _convert(type_)
+    return lambda text: _one(convert, decode(text))
+
+
 def _decoding(
     result: Result, columns: tuple[str, ...]
 ) -> tuple[Callable[[str | bytes], Struct], dict[type[Struct], str]]:
