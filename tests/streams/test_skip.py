@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS
+from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
 from lockstep.settings import Settings
 from lockstep.sources import given_up as room
 from lockstep.sources.delta import open_table
@@ -223,3 +223,28 @@ def test_the_hour_of_an_order_is_its_own_where_the_record_says_it(
     (lost,) = skip_records(home, first, None)
     assert (lost.table, lost.hour, lost.is_order_hour) == (table, NOON.replace(minute=0), True)
     assert lost.hour.tzinfo == UTC
+
+
+def test_a_record_that_only_modes_that_join_refuse_is_given_up(
+    home: Settings, topic: Topic
+) -> None:
+    """An integer that became wider: outbox, message and lookup read no tables."""
+    topic.add(*SNAPSHOT)
+    first = topic.add(*debezium.transaction(9, (TABLES, {"id": 2**31, "name": "T1"})))
+    (lost,) = skip_records(home, first, None)
+    assert (lost.table, lost.records) == (TABLES, 1)
+
+
+def test_a_large_value_left_out_is_lost_of_the_fact_alone(home: Settings, topic: Topic) -> None:
+    """Of other tables it is filled from the row before, by the history and the modes that join."""
+    left_out = "__debezium_unavailable_value"
+    topic.add(*SNAPSHOT)
+    first = topic.add(*debezium.transaction(8, (CLIENTS, {"id": 1, "name": left_out})))
+    with pytest.raises(StreamError, match="nothing to give up"):
+        skip_records(home, first, None)
+    row = {"id": 1, "table_assignment_id": 1, "order_time": NOON.isoformat()}
+    row["pizzas"] = list(left_out.encode())
+    topic.add(*debezium.transaction(9, (ORDERS, row)))
+    (lost,) = skip_records(home, first, None)
+    assert (lost.table, lost.hour) == (ORDERS, NOON.replace(minute=0))
+    assert "REPLICA IDENTITY FULL" in lost.reason
