@@ -6,12 +6,12 @@ One driver and one database for all: each test adds to what the ones before did.
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
+from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from lockstep.errors import StreamBusyError
@@ -19,12 +19,11 @@ from lockstep.ledger import book
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
-from lockstep.parity import check as parity_check
 from lockstep.parity.check import Check, check_window
 from lockstep.parity.lost_orders import where_lost
-from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import readiness
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, VERSION_OF_BEFORE
+from lockstep.pipeline.plan import Plan, plan_named
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, VERSION_OF_BEFORE
 from lockstep.repair.changed_rows import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
@@ -107,19 +106,20 @@ def written(bench: Bench, spark: SparkSession) -> Window:
     return evening(bench.settings, spark, seed)
 
 
-@pytest.fixture(autouse=True)
-def any_share_of_races(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def plan_of_any_share_of_races() -> Plan:
     """How late look-ups come is for a quiet machine; here each race has to be explained."""
-    policy = POLICY_FILE.read_text(encoding="utf-8")
-    unlimited = tmp_path / POLICY_FILE.name
-    unlimited.write_text(re.sub("raced_share_max = .*", "raced_share_max = 1", policy))
-    monkeypatch.setattr(parity_check, "POLICY_FILE", unlimited)
+    plan = plan_named(PROJECT_DIR, MANIFEST)
+    tolerate = plan.manifest.tolerate.model_copy(update={"raced_share_max": Decimal(1)})
+    return replace(plan, manifest=plan.manifest.model_copy(update={"tolerate": tolerate}))
+
+
+PLAN = plan_of_any_share_of_races()
 
 
 def compared(bench: Bench, window: Window, spark: SparkSession, mode: StreamMode) -> Check:
     wait_until_past_the_cut(bench.settings, window, mode)
     ready = readiness(bench.settings, window, mode, VERSION_OF_BEFORE)
-    return check_window(lambda: spark, bench.settings, window, mode, ready)
+    return check_window(lambda: spark, bench.settings, PLAN, window, mode, ready)
 
 
 @pytest.mark.spark

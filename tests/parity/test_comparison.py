@@ -19,12 +19,14 @@ from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.parity import comparison, evidence
 from lockstep.parity.comparison import Compared
-from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import Readiness
 from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HISTORY_COLUMNS
 from lockstep.pizzeria import (
     CHANGE_LOG_COLUMNS,
+    MANIFEST,
     ORDERS_ENRICHED_BATCH,
     SOURCE_HISTORY,
     change_log_columns,
@@ -34,8 +36,11 @@ from lockstep.settings import Settings
 from pyspark.sql import SparkSession
 
 from tests.parity.history import COMPARED, WINDOW, History, Shop, seen_by
+from tests.project import PROJECT_DIR
 
 pytestmark = pytest.mark.spark
+
+PLAN = plan_named(PROJECT_DIR, MANIFEST)
 
 ROUNDS = 4
 FAULTS_OF_A_ROUND = 60
@@ -547,7 +552,7 @@ def test_columns_of_other_types_are_said(spark: SparkSession, tmp_path: Path) ->
 def test_the_policy_tolerates_drift_and_the_look_ups_race(
     mode: StreamMode, kind: DifferenceClass
 ) -> None:
-    policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
+    policy = Policy(PLAN.manifest.tolerate)
     passes = kind in (DifferenceClass.DIMENSION_DRIFT, DifferenceClass.CHANGED_AFTER_CUT)
     passes |= kind is DifferenceClass.LOOKUP_RACE and mode is StreamMode.LOOKUP
     assert policy.verdict(mode, {kind: 1}, 1) is (Verdict.PASS if passes else Verdict.FAIL)

@@ -21,7 +21,8 @@ from lockstep.parity.given_up import ORDERS_READ_FROM, described, touching
 from lockstep.parity.readiness import Readiness
 from lockstep.parity.report import print_checks
 from lockstep.parity_pages import view
-from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import CLIENTS, MANIFEST, ORDERS, OUTBOX
 from lockstep.settings import Settings
 from lockstep.sources import given_up as room
 from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction
@@ -31,12 +32,14 @@ from lockstep.streams.modes import JOINED
 from lockstep.streams.quarantine import Quarantine
 from rich.console import Console
 
+from tests.project import PROJECT_DIR
 from tests.streams.topics import PLAN
 
 HOUR = timedelta(hours=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WINDOW = Window(NOON, NOON + HOUR)
 READ_AT = WINDOW.end + timedelta(minutes=5)
+PLAN = plan_named(PROJECT_DIR, MANIFEST)
 OUTBOX_MODE, TEMPORAL = StreamMode.OUTBOX, StreamMode.TEMPORAL
 
 
@@ -160,7 +163,7 @@ def compared_with(
 ) -> check.Check:
     monkeypatch.setattr(check.comparison, "schema_differences", lambda *_: [])
     monkeypatch.setattr(check.comparison, "compare", lambda *_: Compared(9, dict(counts), 0, []))
-    return check.check_window(lambda: None, settings, WINDOW, mode, ready)
+    return check.check_window(lambda: None, settings, PLAN, WINDOW, mode, ready)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
 from lockstep.model.window import Window
-from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.parity.policy import Policy
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import plan_named
 from lockstep.pizzeria import (
@@ -276,7 +276,7 @@ def test_what_the_policy_does_not_tolerate_fails(settings, mode, kinds, failed):
 
 def test_more_raced_orders_than_the_policy_allows_fail(settings):
     write(settings, changes_of(0), StreamMode.LOOKUP)
-    policy = read_policy(POLICY_FILE.read_text(encoding="utf-8"))
+    policy = Policy(plan_named(PROJECT_DIR, MANIFEST).manifest.tolerate)
     most = policy.limit(StreamMode.LOOKUP, DifferenceClass.LOOKUP_RACE, 10)
     counts = {DifferenceClass.LOOKUP_RACE: most + 1}
     report = check_stream(settings, line(0, mode=StreamMode.LOOKUP, counts=counts))

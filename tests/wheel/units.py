@@ -136,10 +136,13 @@ def observe() -> None:
 
 
 def parity() -> None:
-    from lockstep.parity.policy import read_policy
+    from lockstep.model.modes import StreamMode
+    from lockstep.model.verdict import DifferenceClass
+    from lockstep.parity.policy import Policy
+    from lockstep.pipeline.tolerate import Tolerate
 
-    text = "raced_share_max = 0.01\nraced_orders_always = 10\n[tolerated]\n"
-    assert read_policy(text).raced_orders_always == 10
+    policy = Policy(Tolerate(lookup=("lookup_race",)))
+    assert policy.limit(StreamMode.LOOKUP, DifferenceClass.LOOKUP_RACE, 100) == 10
 
 
 def parity_pages() -> None:

@@ -53,7 +53,7 @@ class Comparison:
     reason: why the verdict is what it is, a sentence.
     cut_lsn, stream_frontier: commit LSNs; stream_frontier None when the stream has none yet.
     counts: orders by class; those that are not there are 0.
-    definition: identifies the SQL and the policy that judged.
+    definition: identifies the SQL that judged, and what was tolerated.
     seconds: how long it took, without the start of a session.
     pipeline_version: of the pipeline's folder when it was judged.
     """

@@ -14,9 +14,9 @@ from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.parity import comparison, evidence
 from lockstep.parity.given_up import described, touching
-from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import Readiness
-from lockstep.project import read_project_file
+from lockstep.pipeline.plan import Plan
 from lockstep.settings import Settings
 from lockstep.sources.given_up import given_up_records
 
@@ -35,6 +35,7 @@ class Check:
 def check_window(
     session: Callable[[], "SparkSession"],
     settings: Settings,
+    plan: Plan,
     window: Window,
     mode: StreamMode,
     ready: Readiness,
@@ -48,7 +49,7 @@ def check_window(
     session: asked for only if there is something to compare. ready: of the window and the mode.
     """
     started = time.monotonic()
-    policy = read_policy(read_project_file(POLICY_FILE))
+    policy = Policy(plan.manifest.tolerate)
     verdict, reason = ready.verdict, ready.reason
     compared = comparison.Compared(0, {}, 0, [])
     if verdict is None:
@@ -84,7 +85,7 @@ def check_window(
         stream_frontier=ready.frontier,
         orders_compared=compared.orders,
         counts=compared.counts,
-        definition=comparison.definition(),
+        definition=comparison.definition(plan),
         checked_at=datetime.now(UTC),
         seconds=time.monotonic() - started,
         pipeline_version=ready.version,

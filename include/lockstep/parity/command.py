@@ -32,16 +32,18 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
     """
     window = Window.parse(start, end)
     settings = Settings.load()
+    plan = plan_named(settings.project, MANIFEST)
     jars.classpath(settings, "spark")
     modes = modes or modes_with_tables(settings)
     if not modes:
         raise LakehouseError("no stream ever ran here: `lockstep stream start all` starts them")
     # What is not there at all is said before Spark starts.
-    version = plan_named(settings.project, MANIFEST).version
-    ready = {mode: readiness(settings, window, mode, version) for mode in modes}
+    ready = {mode: readiness(settings, window, mode, plan.version) for mode in modes}
     session = cache(lambda: spark_session(settings, f"lockstep parity {window}"))
     try:
-        checks = [check_window(session, settings, window, mode, ready[mode]) for mode in modes]
+        checks = [
+            check_window(session, settings, plan, window, mode, ready[mode]) for mode in modes
+        ]
     finally:
         if session.cache_info().currsize:
             session().stop()

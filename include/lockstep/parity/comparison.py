@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from string import Template
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,8 @@ from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
-from lockstep.parity.policy import POLICY_FILE
 from lockstep.parity.readiness import Readiness
+from lockstep.pipeline.plan import Plan
 from lockstep.pizzeria import (
     LOOK_UP_COLUMNS,
     ORDER_TIME,
@@ -102,13 +101,12 @@ def compare(
     return Compared(met.get["orders"], counts, before, rows)
 
 
-@cache
-def definition() -> str:
-    """Identifies how windows are judged: it changes with the SQL and with the policy."""
+def definition(plan: Plan) -> str:
+    """Identifies how windows are judged: it changes with the SQL, and with what is tolerated."""
     digest = hashlib.sha256()
-    folder = project_dir()
-    for path in (*sorted((folder / _SQL).glob("*.sql")), folder / POLICY_FILE):
+    for path in sorted((project_dir() / _SQL).glob("*.sql")):
         digest.update(path.read_bytes())
+    digest.update(plan.manifest.tolerate.model_dump_json().encode())
     return digest.hexdigest()[:12]
 
 

@@ -13,10 +13,11 @@ from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
-from lockstep.parity.policy import POLICY_FILE, read_policy
+from lockstep.parity.policy import Policy
+from lockstep.pipeline.manifest import PIPELINE_FILE
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.result_tables import CHANGE_PARTITION
-from lockstep.project import read_project_file
+from lockstep.pipeline.tolerate import Tolerate
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
@@ -56,7 +57,7 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     ]
     # Step 3: one gx_checkpoint over verdict, columns and changes.
     what = Judged(line.window, line.mode, line.run_id, CHANGES, line.check_id)
-    return judged(settings, what, parts, _facts(line), started)
+    return judged(settings, what, parts, _facts(plan.manifest.tolerate, line), started)
 
 
 def change_parts(
@@ -106,21 +107,21 @@ def _parity_frame(line: Comparison) -> pa.Table:
     return pa.table({"check_id": [line.check_id], "verdict": [str(line.verdict)], **counts})
 
 
-def _facts(line: Comparison) -> dict[str, object]:
+def _facts(tolerate: Tolerate, line: Comparison) -> dict[str, object]:
     """What the suites call $value_mismatch_max and the like; None is no bound."""
     may_race = line.mode is StreamMode.LOOKUP
     facts: dict[str, object] = {
         "raced_values": [True, False] if may_race else [False],
         "raced": "marked or not" if may_race else "no row marked",
     }
-    policy = read_policy(read_project_file(POLICY_FILE))
+    policy = Policy(tolerate)
     for kind in DifferenceClass:
         bound = policy.limit(line.mode, kind, line.orders_compared)
         if kind is DifferenceClass.CHANGED_AFTER_CUT:
             allowed = "any: no part of the verdict"
-        elif kind in policy.tolerated[line.mode]:
+        elif policy.tolerates(line.mode, kind):
             most = "any" if bound is None else f"at most {bound:,}"
-            allowed = f"{most}: by design of {line.mode} ({POLICY_FILE})"
+            allowed = f"{most}: by design of {line.mode} ({PIPELINE_FILE})"
         else:
             allowed = "none"
         facts |= {f"{kind}_max": bound, f"{kind}_allowed": allowed}
