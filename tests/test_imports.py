@@ -61,8 +61,8 @@ ALLOWED = {
     "observe": FOUNDATION | {"sinks", "sources", "supervise"},
     "streams": FOUNDATION
     | {
-        *("cdc", "enrich", "jars", "observe", "pipeline", "sinks", "sources", "spark", "stack"),
-        "supervise",
+        *("cdc", "enrich", "jars", "ledger", "observe", "pipeline", "sinks", "sources", "spark"),
+        *("stack", "supervise"),
     },
     "maintain": FOUNDATION | {"sinks", "stack", "supervise"},
     "publish": FOUNDATION | {"ledger", "pipeline", "sinks", "sources", "supervise"},
@@ -76,7 +76,7 @@ ALLOWED = {
         *("jars", "ledger", "maintain", "parity", "pipeline", "publish", "quality", "repair"),
         *("spark", "stack", "supervise"),
     },
-    "airflow_ui": FOUNDATION | {"ledger", "parity_pages", "quality"},
+    "airflow_ui": FOUNDATION | {"ledger", "parity_pages", "pipeline", "quality"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
     "jobs": FOUNDATION | {"batch", "parity", "publish", "quality", "spark", "streams"},
@@ -89,7 +89,7 @@ ALLOWED = {
     },
     "pizzeria.commands": FOUNDATION
     | {
-        *("cli", "jars", "ledger", "parity", "sources", "stack", "supervise"),
+        *("cli", "jars", "ledger", "parity", "pipeline", "sources", "stack", "supervise"),
         *("pizzeria.demo", "pizzeria.errors", "pizzeria.shop"),
     },
     "lockstep_tools.errors": {"errors"},

@@ -150,6 +150,8 @@ ORDERS_ENRICHED = f"{PIPELINE}/orders_enriched"
 CUTOVERS = f"{PIPELINE}/cutovers"
 PARITY_LEDGER = f"{PIPELINE}/parity_ledger"
 PARITY_DIFFERENCES = f"{PIPELINE}/parity_differences"
+DIFFERENCES_KEY_OF_BEFORE = ("order_id",)
+"""What its row_key was in earlier versions; `lockstep upgrade` writes it as it is now."""
 LAKEHOUSE_TABLES = (
     ORDERS_ENRICHED_BATCH,
     *(change_log_table(mode) for mode in StreamMode),

@@ -123,7 +123,7 @@ def text_of(browser: WebDriver) -> str:
 
 def open_failed_hour(browser: WebDriver) -> None:
     browser.find_element(By.CSS_SELECTOR, ".hours a.fail").click()
-    WebDriverWait(browser, PAGE_SECONDS_MAX).until(lambda b: "Orders that differ" in text_of(b))
+    WebDriverWait(browser, PAGE_SECONDS_MAX).until(lambda b: "Rows that differ" in text_of(b))
 
 
 def luminance(colour: str) -> float:

@@ -62,7 +62,7 @@ def test_the_overview_shows_each_mode_and_its_hours(client_for, settings):
     assert "<strong>outbox</strong>" in page.text
     assert "lookup" not in page.text.replace("the look-up", "")
     assert page.text.count('class="pass"') == 2
-    assert "2024-05-01 12:00 to 13:00 UTC: differs, 1,234 orders; 1 dimension_drift" in page.text
+    assert "2024-05-01 12:00 to 13:00 UTC: differs, 1,234 rows; 1 dimension_drift" in page.text
     assert "2024-05-01 10:00" in page.text  # verified since
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "<script" not in page.text
@@ -86,7 +86,7 @@ def test_an_hour_offers_the_repair_of_what_changed_after_its_cut(client_for, set
     newest = replace(newest, check_id="newest", checked_at=newest.checked_at + timedelta(hours=1))
     book.append(settings, newest, [])
     hour = client.get(PARITY_URL + ROUTES[1]).text
-    assert "3 orders changed after the cut" in hour
+    assert "3 rows changed after the cut" in hour
     assert f'href="/dags/{REPAIR_DAG_ID}" target="_top"' in hour
     assert "<code>2024-05-01T12:00:00+00:00</code>" in hour
 

@@ -19,6 +19,6 @@ def test_the_comparison_finds_what_the_tables_were_made_with(
     settings = Settings(home=tmp_path)
     made = make_tables(spark, settings, ORDERS)
     compared = comparison.compare(spark, settings, WINDOW, MODE, made.ready)
-    assert compared.orders == ORDERS
+    assert compared.rows == ORDERS
     assert compared.counts == made.expected
     assert all(made.expected.values())

@@ -247,7 +247,7 @@ def test_an_order_changed_without_being_published_fails_the_next_comparison_and_
     assert lines[OUTBOX].verdict is Verdict.FAIL
     assert lines[OUTBOX].counts == {DifferenceClass.VALUE_MISMATCH: 1}
     [difference] = book.differences(settings, lines[OUTBOX].check_id)
-    assert difference.order_id == order_id
+    assert difference.key == f"[{order_id}]"
 
     wait_for(lambda: webhook.received, "the report")
     [(path, body)] = webhook.received

@@ -188,13 +188,17 @@ def ledger_of(product: Product) -> list[dict]:
 
 
 def verdict_of(line: Mapping[str, object], differing: Sequence[Mapping[str, object]]) -> dict:
-    """The line's verdict and counts; of each order that differs its class and columns."""
-    names = ("class", "order_id", "differing_columns")
+    """The line's verdict and counts; of each row that differs its class, key and columns."""
     return {
         **{name: line[name] for name in ("window_start", "mode", "verdict")},
         **{name: n for name, n in line.items() if type(n) is int and is_count(name)},
-        "differing": sorted(([one[name] for name in names] for one in differing), key=repr),
+        "differing": sorted(map(difference_of, differing), key=repr),
     }
+
+
+def difference_of(one: Mapping[str, object]) -> list[object]:
+    (order_id,) = json.loads(one["row_key"])
+    return [one["class"], order_id, one["differing_columns"]]
 
 
 def is_count(column: str) -> bool:

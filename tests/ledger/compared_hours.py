@@ -55,7 +55,7 @@ DEARER = ORDER | {"pizzas": [{"pizza": "Funghi", "price": "9.90"}]}
 DIFFERENCES = [
     Difference(
         DifferenceClass.VALUE_MISMATCH,
-        77,
+        "[77]",
         '["client_name"]',
         json.dumps(ORDER),
         json.dumps(ORDER | {"client_name": None}),
@@ -63,7 +63,7 @@ DIFFERENCES = [
     ),
     Difference(
         DifferenceClass.DIMENSION_DRIFT,
-        75,
+        "[75]",
         '["pizzas"]',
         json.dumps(DEARER),
         json.dumps(ORDER),

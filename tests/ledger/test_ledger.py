@@ -126,8 +126,8 @@ def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -
     first, again = line(0, FAIL), line(0, PASS, checked=1, stream_frontier=6000)
     other = line(0, PASS, mode=StreamMode.LOOKUP, check_id="it's another")
     found = [
-        Difference(DifferenceClass.VALUE_MISMATCH, 7, '["pizzas"]', "{}", None, json.dumps({})),
-        Difference(DifferenceClass.MISSING_IN_STREAM, 5, "[]", "{}", None, "{}"),
+        Difference(DifferenceClass.VALUE_MISMATCH, "[7]", '["pizzas"]', "{}", None, json.dumps({})),
+        Difference(DifferenceClass.MISSING_IN_STREAM, "[5]", "[]", "{}", None, "{}"),
     ]
     book.append(settings, first, found)
     book.append(settings, again, [])
@@ -154,7 +154,7 @@ def test_a_line_is_there_only_with_its_differences(
         write(settings, table, *rest)
 
     monkeypatch.setattr(book, "append_rows", die_after_the_first)
-    one = Difference(DifferenceClass.MISSING_IN_STREAM, 5, "[]", "{}", None, "{}")
+    one = Difference(DifferenceClass.MISSING_IN_STREAM, "[5]", "[]", "{}", None, "{}")
     with pytest.raises(KeyboardInterrupt):
         book.append(settings, line(0, FAIL), [one])
     assert book.lines(settings) == []
@@ -189,3 +189,16 @@ def test_a_ledger_of_before_versions_goes_on(tmp_path: Path) -> None:
     book.append(settings, line(1, PASS, pipeline_version="another"), [])
     assert {one.version for one in book.judged(settings)} == {VERSION_OF_BEFORE, "another"}
     assert [one.pipeline_version for one in book.lines(settings)] == [VERSION_OF_BEFORE, "another"]
+
+
+def test_differences_come_by_class_and_key_whatever_the_keys_are(tmp_path: Path) -> None:
+    """Integers by their value; of several columns one after the other, as canonical texts."""
+    settings = Settings(home=tmp_path)
+    of_integers, of_two = ["[9]", "[10]", "[11]"], ['["a",10]', '["b",9]', '["b",10.5]']
+    for check, keys in (("integers", of_integers), ("two columns", of_two)):
+        found = [
+            Difference(DifferenceClass.VALUE_MISMATCH, key, "[]", "{}", "{}", "{}")
+            for key in reversed(keys)
+        ]
+        book.append(settings, line(0, FAIL, check_id=check), found)
+        assert [one.key for one in book.differences(settings, check)] == keys

@@ -30,5 +30,5 @@ RACE = "looked up after transaction 700 at 12:00:01, and marked as raced"
 )
 def test_a_race_is_explained_by_what_the_look_up_saw(found: dict, text: str) -> None:
     evidence = json.dumps({"change": CHANGE, **found})
-    race = Difference(DifferenceClass.LOOKUP_RACE, 7, "[]", "{}", "{}", evidence)
+    race = Difference(DifferenceClass.LOOKUP_RACE, "[7]", "[]", "{}", "{}", evidence)
     assert explanation(race) == text

@@ -14,6 +14,7 @@ import pytest
 from deltalake import write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
+from lockstep.ledger.entries import Difference
 from lockstep.ledger.formatting import explanation
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
@@ -74,6 +75,11 @@ class Tables:
     def compare(self, spark: SparkSession, mode: StreamMode = StreamMode.TEMPORAL) -> Compared:
         self._write(mode)
         return comparison.compare(spark, self.settings, WINDOW, mode, self.ready())
+
+    def differences(
+        self, spark: SparkSession, mode: StreamMode = StreamMode.TEMPORAL
+    ) -> list[Difference]:
+        return evidence.differences(self.settings, PLAN, self.compare(spark, mode).differing)
 
     def ready(self) -> Readiness:
         taken_at = WINDOW.end + timedelta(minutes=5)
@@ -313,7 +319,7 @@ def test_without_faults_only_what_the_history_explains_differs(
         expected = tables.history.expected()
         assert found_in(compared) == expected
         assert compared.counts == Counter(expected.values())
-        assert compared.orders == len(tables.batch)
+        assert compared.rows == len(tables.batch)
         classes.update(expected.values())
     assert set(classes) == {"dimension_drift", "changed_after_cut"}
 
@@ -429,7 +435,7 @@ def test_a_race_names_what_the_look_up_saw_and_the_changes_that_explain_it(
 ) -> None:
     history = Shop(seed).evening(600)
     tables = looked_up(history, tmp_path, random.Random(seed))
-    told = evidence.differences(tables.settings, tables.compare(spark, StreamMode.LOOKUP).differing)
+    told = tables.differences(spark, StreamMode.LOOKUP)
     races = [one for one in told if one.kind is DifferenceClass.LOOKUP_RACE]
     writes = {(key, t.tx_id) for t in history.transactions for key in t.writes}
     how = Counter()
@@ -444,7 +450,7 @@ def test_a_race_names_what_the_look_up_saw_and_the_changes_that_explain_it(
             assert "not yet visible" in explanation(race)
         elif seen["tx_id"] != change["tx_id"]:
             how["another version"] += 1
-            assert (("orders", race.order_id), seen["tx_id"]) in writes
+            assert (("orders", *json.loads(race.key)), seen["tx_id"]) in writes
             assert f"transaction {seen['tx_id']}" in explanation(race)
         else:
             how["names"] += 1
@@ -460,8 +466,8 @@ def test_a_raced_row_of_a_table_without_snapshots_is_a_mismatch_that_says_so(
     change |= {"is_raced": True, "table_name": "a table of later"}
     log = pa.Table.from_pylist(tables.log, LOG)  # without what later versions keep
     write_deltalake(tables.settings.table_uri(change_log_table(StreamMode.LOOKUP)), log)
-    told = evidence.differences(tables.settings, tables.compare(spark, StreamMode.LOOKUP).differing)
-    (mismatch,) = (one for one in told if one.order_id == change["order_id"])
+    told = tables.differences(spark, StreamMode.LOOKUP)
+    (mismatch,) = (one for one in told if one.key == f"[{change['order_id']}]")
     assert mismatch.kind is DifferenceClass.VALUE_MISMATCH
     assert "kept no snapshot" in explanation(mismatch)
 
@@ -470,7 +476,7 @@ def test_a_drift_names_the_change_that_explains_it(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     tables = Tables(Shop(seed).evening(400), tmp_path)
-    told = evidence.differences(tables.settings, tables.compare(spark).differing)
+    told = tables.differences(spark)
     drifts = [one for one in told if one.kind is DifferenceClass.DIMENSION_DRIFT]
     assert drifts
     writes = {

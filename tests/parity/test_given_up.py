@@ -189,7 +189,7 @@ def test_the_line_and_the_page_of_a_touched_window_name_what_was_given_up(
     assert line.verdict is verdict
     assert line.reason.startswith(begins)
     assert "offsets 100 to 205 (transactions 701 and 1 more)" in line.reason
-    page = view.hour(settings, WINDOW, OUTBOX_MODE, lambda *_: "")
+    page = view.hour(settings, PLAN, WINDOW, OUTBOX_MODE, lambda *_: "")
     assert page["line"].reason == line.reason
 
 
@@ -199,7 +199,7 @@ def test_the_terminal_names_it_next_to_the_counts(
     counts = {DifferenceClass.CHANGED_AFTER_CUT: 1}
     passed = compared_with(settings, monkeypatch, OUTBOX_MODE, counts, ready())
     shown = io.StringIO()
-    print_checks(Console(file=shown, width=300), [passed])
+    print_checks(Console(file=shown, width=300), PLAN.row_keys, [passed])
     assert f"outbox: {passed.line.reason}" in shown.getvalue()
 
 

@@ -7,12 +7,14 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError, StreamBusyError, WriterBusyError
+from lockstep.ledger.book import append_rows
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pizzeria import (
     HISTORY_OF_BEFORE,
     HOURLY_PARTITIONS_OF_BEFORE,
     ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
+    PARITY_DIFFERENCES,
     SOURCE_HISTORY,
 )
 from lockstep.publish.step import step
@@ -204,3 +206,18 @@ def test_an_hourly_table_whose_upgrade_failed_is_as_it_was(
     assert (rows_of(shop.settings), hourly_table(shop.settings).version()) == (rows, version)
     upgrade.upgrade(shop.settings)
     assert rows_of(shop.settings) == rows
+
+
+def test_the_differences_of_before_name_their_rows_by_key(tmp_path: Path) -> None:
+    """tests/ledger/test_differences_of_before.py has the rest."""
+    settings = settings_of(tmp_path)
+    columns = {"check_id": "string", "order_id": "bigint"}
+    columns |= dict.fromkeys(("mode", "class", "differing_columns"), "string")
+    columns |= dict.fromkeys(("batch", "stream", "evidence"), "string")
+    columns["window_start"] = "timestamp"
+    append_rows(settings, PARITY_DIFFERENCES, columns, [{"check_id": "one", "order_id": 7}])
+    (what,) = upgrade.upgrade(settings)
+    assert "row_key" in what
+    table = DeltaTable(settings.table_uri(PARITY_DIFFERENCES)).to_pyarrow_table()
+    assert table["row_key"].to_pylist() == ["[7]"]
+    assert upgrade.upgrade(settings) == []

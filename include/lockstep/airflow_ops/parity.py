@@ -135,7 +135,7 @@ class CompareWindowOperator(SparkJobOperator):
             return None
         if changed := new[-1].counts.get(DifferenceClass.CHANGED_AFTER_CUT, 0):
             self.log.info(
-                "%s orders changed after the cut, and no later hour brings them: the DAG %s merges "
+                "%s rows changed after the cut, and no later hour brings them: the DAG %s merges "
                 "them when you approve, %s with window_start %s and window_end %s",
                 *(f"{changed:,}", pizzeria.REPAIR_DAG_ID, repair_dag_url()),
                 *(self.window_start, self.window_end),

@@ -18,7 +18,8 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.parity_pages import view
 from lockstep.parity_pages.render import render
-from lockstep.pizzeria import PARITY_DAG_ID, REPAIR_DAG_ID
+from lockstep.pipeline.plan import Plan, plan_named
+from lockstep.pizzeria import MANIFEST, PARITY_DAG_ID, REPAIR_DAG_ID
 from lockstep.settings import Settings
 
 REFRESH_SECONDS = 30
@@ -50,7 +51,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     def overview() -> HTMLResponse:
         return _answer(
             "parity.html",
-            lambda: view.overview(settings or Settings.load(), _hour_url),
+            lambda: _overview(settings or Settings.load()),
             refresh_seconds=REFRESH_SECONDS,
         )
 
@@ -69,9 +70,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
+def _overview(settings: Settings) -> dict:
+    return view.overview(settings, _plan(settings), _hour_url)
+
+
 def _hour(settings: Settings, window: Window, mode: StreamMode) -> dict:
-    found = view.hour(settings, window, mode, _hour_url)
+    found = view.hour(settings, _plan(settings), window, mode, _hour_url)
     return found | {"docs": docs_of(settings, found["line"])}
+
+
+def _plan(settings: Settings) -> Plan:
+    """Of the project's folder as it is now."""
+    return plan_named(settings.project, MANIFEST)
 
 
 def _hour_url(window: Window, mode: StreamMode) -> str:

@@ -1,7 +1,7 @@
-"""The ledger of comparisons, two Delta tables: a line for each, and the orders that differed."""
+"""The ledger of comparisons, two Delta tables: a line for each, and the rows that differed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime
 
 import pyarrow as pa
@@ -10,9 +10,11 @@ from deltalake.exceptions import DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random
 
 from lockstep.errors import LakehouseError, WriterBusyError
+from lockstep.ledger.differences_of_before import require_row_keys
 from lockstep.ledger.entries import (
     DIFFERENCES_COLUMNS,
     LEDGER_COLUMNS,
+    ROW_KEY,
     Comparison,
     Difference,
     Judged,
@@ -35,9 +37,10 @@ WRITER_SECONDS_MAX = 60.0
 def append(settings: Settings, line: Comparison, differences: Sequence[Difference]) -> None:
     """Add a line and its differences, which no reader sees before the line. Nothing is rewritten.
 
-    Raises LakehouseError when a table cannot be written.
+    Raises LakehouseError when a table cannot be written, or is to be upgraded first.
     """
     if differences:
+        require_row_keys(settings)
         rows = [_difference_row(line, difference) for difference in differences]
         append_rows(settings, PARITY_DIFFERENCES, DIFFERENCES_COLUMNS, rows)
     append_rows(settings, PARITY_LEDGER, LEDGER_COLUMNS, [line_row(line)])
@@ -82,16 +85,15 @@ def judged(settings: Settings) -> list[Judged]:
 
 
 def differences(settings: Settings, check_id: str) -> list[Difference]:
-    """What one comparison found, by class and order."""
+    """What one comparison found, by class and key.
+
+    Raises LakehouseError when the table cannot be read, or is to be upgraded first.
+    """
+    require_row_keys(settings)
     of_check = check_id.replace("'", "''")  # DataFusion has no bound values here
-    query = f"SELECT * FROM ledger WHERE check_id = '{of_check}' ORDER BY class, order_id"  # noqa: S608
-    return [
-        Difference(
-            kind=DifferenceClass(row["class"]),
-            **{f.name: row[f.name] for f in fields(Difference) if f.name != "kind"},
-        )
-        for row in rows_of(settings, PARITY_DIFFERENCES, query)
-    ]
+    query = f"SELECT * FROM ledger WHERE check_id = '{of_check}'"  # noqa: S608
+    found = [_difference_of(row) for row in rows_of(settings, PARITY_DIFFERENCES, query)]
+    return sorted(found, key=lambda one: (one.kind, one.key_values))
 
 
 def rows_of(settings: Settings, table: str, query: str) -> list[dict]:
@@ -173,6 +175,20 @@ def _difference_row(line: Comparison, difference: Difference) -> dict:
         "check_id": line.check_id,
         "window_start": line.window.start,
         "mode": str(line.mode),
-        "class": str(difference.kind),
-        **{f.name: getattr(difference, f.name) for f in fields(Difference) if f.name != "kind"},
+        **_renamed(asdict(difference), _COLUMN_OF),
     }
+
+
+def _difference_of(row: dict) -> Difference:
+    names = {column: name for name, column in _COLUMN_OF.items()}
+    values = _renamed(row, names)
+    values = {f.name: values[f.name] for f in fields(Difference)}
+    return Difference(**values | {"kind": DifferenceClass(values["kind"])})
+
+
+_COLUMN_OF = {"kind": "class", "key": ROW_KEY}
+"""Attributes of Difference whose column has another name."""
+
+
+def _renamed(values: Mapping[str, object], names: Mapping[str, str]) -> dict:
+    return {names.get(name, name): value for name, value in values.items()}

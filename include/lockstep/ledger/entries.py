@@ -1,10 +1,12 @@
 """The ledger's lines, and how far a mode is verified. Pure."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
@@ -32,18 +34,19 @@ LEDGER_COLUMNS = {
     "pipeline_version": "string",
 }
 """pipeline_version: null in lines of before versions; they are of VERSION_OF_BEFORE."""
+ROW_KEY = "row_key"
 DIFFERENCES_COLUMNS = {
     "check_id": "string",
     "window_start": "timestamp",
     "mode": "string",
     "class": "string",
-    "order_id": "bigint",
+    ROW_KEY: "string",
     "differing_columns": "string",
     "batch": "string",
     "stream": "string",
     "evidence": "string",
 }
-"""What differs: differing_columns, batch, stream and evidence are JSON."""
+"""What differs: row_key, differing_columns, batch, stream and evidence are JSON."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Comparison:
 
     reason: why the verdict is what it is, a sentence.
     cut_lsn, stream_frontier: commit LSNs; stream_frontier None when the stream has none yet.
-    counts: orders by class; those that are not there are 0.
+    counts: rows by class; those that are not there are 0.
     definition: identifies the SQL that judged, and what was tolerated.
     seconds: how long it took, without the start of a session.
     pipeline_version: of the pipeline's folder when it was judged.
@@ -79,14 +82,22 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Difference:
-    """One order that differs, with both sides' values and what explains it, as JSON texts."""
+    """One row that differs, with both sides' values and what explains it, as JSON texts.
+
+    key: the canonical text of its key (pipeline.row_keys).
+    """
 
     kind: DifferenceClass
-    order_id: int
+    key: str
     differing_columns: str
     batch: str | None
     stream: str | None
     evidence: str
+
+    @property
+    def key_values(self) -> list[Any]:
+        """What sorts by the key's columns, numbers by their value."""
+        return json.loads(self.key, parse_float=Decimal)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def explanation(one: Difference) -> str:
 
 
 def both_sides(one: Difference) -> str:
-    """The differing columns, batch before stream; the whole order where one side lacks it."""
+    """The differing columns, batch before stream; the whole row where one side lacks it."""
     if one.batch is None or one.stream is None:
         return _listed(one.batch or one.stream or "{}")
     batch, stream = json.loads(one.batch), json.loads(one.stream)
@@ -61,14 +61,16 @@ def _listed(text: str) -> str:
 
 
 def plain(value: object) -> str:
-    """A value of an order, the pizzas as a list of names and prices."""
+    """A value of a row; of a list its items, of a struct the values of its fields."""
     if isinstance(value, list):
-        return "[" + ", ".join(f"{item['pizza']} {item['price']}" for item in value) + "]"
+        return f"[{', '.join(map(plain, value))}]"
+    if isinstance(value, dict):
+        return " ".join(map(plain, value.values()))
     return str(value)
 
 
 def _race(evidence: dict) -> str:
-    """What a raced look-up saw of the order: evidence of earlier versions does not say it."""
+    """What a raced look-up saw of the row: evidence of earlier versions does not say it."""
     change = evidence["change"]
     text = f"looked up after {_transaction(change)}, and marked as raced"
     if "seen" not in evidence:

@@ -1,1 +1,1 @@
-"""Compares the hourly table with the streams' change logs, order by order, at the run's own cut."""
+"""Compares the hourly table with the streams' change logs, row by row, at the run's own cut."""

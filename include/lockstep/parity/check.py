@@ -40,10 +40,10 @@ def check_window(
     mode: StreamMode,
     ready: Readiness,
 ) -> Check:
-    """Compare the window's orders in the hourly table with the mode's, at the run's cut.
+    """Compare the window's rows in the hourly table with the mode's, at the run's cut.
 
-    Adds a line to the ledger, whatever the verdict, with the differing orders. It reads one version
-    of each table, so that orders may keep coming. Raises LakehouseError when the ledger cannot be
+    Adds a line to the ledger, whatever the verdict, with the differing rows. It reads one version
+    of each table, so that changes may keep coming. Raises LakehouseError when the ledger cannot be
     written, StreamError when records were given up and Kafka does not say which topic it has.
 
     session: asked for only if there is something to compare. ready: of the window and the mode.
@@ -58,17 +58,17 @@ def check_window(
             verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
     if verdict is None:
         compared = comparison.compare(session(), settings, window, mode, ready)
-        verdict = policy.verdict(mode, compared.counts, compared.orders)
-        reason = policy.reason(mode, compared.counts, compared.orders)
+        verdict = policy.verdict(mode, compared.counts, compared.rows)
+        reason = policy.reason(mode, compared.counts, compared.rows)
         if ready.repairs and verdict is Verdict.PASS:
             reason = (
-                f"{len(ready.cuts_of_repaired()):,} of its orders were repaired after the hourly "
+                f"{len(ready.cuts_of_repaired()):,} of its rows were repaired after the hourly "
                 "run, and are compared at the cut of their repair"
             )
         if compared.before_capture and verdict is Verdict.PASS:
             verdict = Verdict.NOT_COVERED
             reason = (
-                f"{compared.before_capture:,} of its orders were there before change capture "
+                f"{compared.before_capture:,} of its rows were there before change capture "
                 f"began, and {mode} knows only what was published since"
             )
     line = Comparison(
@@ -83,15 +83,15 @@ def check_window(
         batch_version=ready.batch_version,
         stream_version=ready.stream_version,
         stream_frontier=ready.frontier,
-        orders_compared=compared.orders,
+        orders_compared=compared.rows,
         counts=compared.counts,
         definition=comparison.definition(plan),
         checked_at=datetime.now(UTC),
         seconds=time.monotonic() - started,
         pipeline_version=ready.version,
     )
-    failing = policy.failing(mode, compared.counts, compared.orders)
-    differences = evidence.differences(settings, compared.differing)
+    failing = policy.failing(mode, compared.counts, compared.rows)
+    differences = evidence.differences(settings, plan, compared.differing)
     differences.sort(key=lambda one: one.kind not in failing)  # what fails the window comes first
     book.append(settings, line, differences)
     return Check(line, differences)

@@ -50,7 +50,7 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
     if as_json:
         print_json(checks)
     else:
-        print_checks(Console(highlight=False), checks)
+        print_checks(Console(highlight=False), plan.row_keys, checks)
     return EXIT_CODES[worst([one.line.verdict for one in checks])]
 
 

@@ -45,16 +45,16 @@ _SQL = MARKER / PIPELINE / "parity"
 class Compared:
     """What the comparison of a window found.
 
-    orders: that either side has in the window.
-    counts: orders by class; classes without any are absent.
-    before_capture: orders that cannot be judged, for they rest on the time before change capture.
+    rows: that either side has in the window.
+    counts: rows by class; classes without any are absent.
+    before_capture: rows that cannot be judged, for they rest on the time before change capture.
     differing: rows of differences.sql, those that the history explains with `changes` (of the
         dimensions, behind the values that differ) and, if raced, `seen` (the order's change that
         the look-up saw; None when none), at most KEPT_OF_A_CLASS of each class, none of before
         capture.
     """
 
-    orders: int
+    rows: int
     counts: Mapping[DifferenceClass, int]
     before_capture: int
     differing: list[dict]
@@ -89,7 +89,7 @@ def compare(
     met = Observation()
     bounds = {"window_start": window.start.isoformat(), "window_end": window.end.isoformat()}
     judged = spark.sql(_sql("differences", parameters | bounds))
-    judged = judged.observe(met, F.count_if(F.col("in_batch") | F.col("in_stream")).alias("orders"))
+    judged = judged.observe(met, F.count_if(F.col("in_batch") | F.col("in_stream")).alias("rows"))
     with _kept(judged.where("class IS NOT NULL")) as differing:
         kinds = {row["class"] for row in differing.groupBy("class").count().collect()}
         counts, before, rows = {}, 0, []
@@ -98,7 +98,7 @@ def compare(
             if DifferenceClass.VALUE_MISMATCH in kinds:
                 classed = _explained(spark, settings, mode, differing)
             counts, before, rows = _counted(classed.withColumn(_BEFORE, _before(mode, ready)))
-    return Compared(met.get["orders"], counts, before, rows)
+    return Compared(met.get["rows"], counts, before, rows)
 
 
 def definition(plan: Plan) -> str:

@@ -1,42 +1,40 @@
-"""What explains each differing order: both sides' values, and the change behind the difference."""
+"""What explains each differing row: both sides' values, and the change behind the difference."""
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 
 from lockstep.ledger.entries import Difference
 from lockstep.model.verdict import DifferenceClass
 from lockstep.parity.lost_orders import where_lost
-from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import Key
-from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 
-VALUES = ("order_time", "client_name", "table_name", "pizzas")
 CHANGE = ("op", "tx_id", "commit_lsn", "committed_at")
 SEEN = ("op", "tx_id", "committed_at")
-"""Of the order's change that a raced look-up saw."""
+"""Of the row's change that a raced look-up saw."""
 LOST_LOOKED_FOR = 20
-"""Missing orders that are searched in the change topic; each costs a second at the most."""
+"""Missing rows that are searched in the change topic; each costs a second at the most."""
 
 
-def differences(settings: Settings, rows: Sequence[dict]) -> list[Difference]:
+def differences(settings: Settings, plan: Plan, rows: Sequence[dict]) -> list[Difference]:
     """The rows of a comparison, each with its evidence.
 
-    Only orders that the stream lacks are looked for elsewhere: in the change topic.
+    Only rows that the stream lacks are looked for elsewhere: in the change topic.
     """
+    key, values = plan.result.key, plan.result.values
     lost = [row for row in rows if row["class"] == DifferenceClass.MISSING_IN_STREAM]
-    fact = plan_named(settings.project, MANIFEST).fact
-    found = where_lost(settings, fact, [_origin(row) for row in lost[:LOST_LOOKED_FOR]])
+    found = where_lost(settings, plan.fact, [_origin(key, row) for row in lost[:LOST_LOOKED_FOR]])
     return [
         Difference(
             kind=DifferenceClass(row["class"]),
-            order_id=row["order_id"],
+            key=plan.row_keys.text(_key(key, row)),
             differing_columns=json.dumps(row["differing_columns"]),
-            batch=_text(_picked(row["batch"], VALUES)),
-            stream=_text(_picked(row["stream"], VALUES)) if row["in_stream"] else None,
-            evidence=_text(_evidence(row) | found.get((row["order_id"],), {})),
+            batch=_text(_picked(row["batch"], values)),
+            stream=_text(_picked(row["stream"], values)) if row["in_stream"] else None,
+            evidence=_text(_evidence(row) | found.get(_key(key, row), {})),
         )
         for row in rows
     ]
@@ -77,14 +75,18 @@ def _looked_up(look_up: dict | None) -> str:
 
 
 def _written(row: dict) -> dict:
-    """The transaction that wrote the row of `orders` which the hourly run read."""
+    """The transaction that wrote the row of the fact which the hourly run read."""
     origin = row["batch"]["origin"]
     return {"tx_id": origin["tx_id"], "committed_at": origin["committed_at"]}
 
 
-def _origin(row: dict) -> tuple[Key, int, datetime | None]:
+def _origin(key: Sequence[str], row: dict) -> tuple[Key, int, datetime | None]:
     origin = row["batch"]["origin"]
-    return (row["order_id"],), origin["tx_id"], origin["committed_at"]
+    return _key(key, row), origin["tx_id"], origin["committed_at"]
+
+
+def _key(key: Sequence[str], row: dict) -> Key:
+    return tuple(row[name] for name in key)
 
 
 def _picked(value: dict | None, names: Iterable[str]) -> dict | None:
@@ -96,8 +98,8 @@ def _text(value: dict | None) -> str | None:
 
 
 def _plain(value: object) -> str:
-    if isinstance(value, datetime):
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
-    raise TypeError(f"{type(value)} is no value of an order")
+    raise TypeError(f"{type(value)} is no value of a row")

@@ -12,17 +12,18 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.parity.check import Check
 from lockstep.parity.order_story import Moment, OrderState
+from lockstep.pipeline.row_keys import RowKeys
 
 SHOWN_OF_A_MODE = 10
 
 
 def summary(lines: Sequence[Comparison]) -> RenderableType:
-    """A row for each mode: verdict, orders compared, and how many differ by which class."""
+    """A row for each mode: verdict, rows compared, and how many differ by which class."""
     table = Table(title=f"parity of {lines[0].window}", title_justify="left")
     table.add_column("mode")
     table.add_column("verdict")
-    table.add_column("orders", justify="right")
-    table.add_column("differing orders by class", overflow="fold")
+    table.add_column("rows", justify="right")
+    table.add_column("differing rows by class", overflow="fold")
     table.add_column("seconds", justify="right")
     for line in lines:
         table.add_row(
@@ -35,28 +36,30 @@ def summary(lines: Sequence[Comparison]) -> RenderableType:
     return table
 
 
-def differences(mode: StreamMode, found: Sequence[Difference]) -> Iterable[RenderableType]:
-    """The first differing orders, those that fail a window before what is only reported."""
+def differences(
+    row_keys: RowKeys, mode: StreamMode, found: Sequence[Difference]
+) -> Iterable[RenderableType]:
+    """The first differing rows, those that fail a window before what is only reported."""
     if not found:
         return
     shown = found[:SHOWN_OF_A_MODE]
     table = Table(title=f"mode {mode}", title_justify="left", show_lines=True)
-    table.add_column("order", justify="right")
+    table.add_column(", ".join(row_keys.names), justify="right")
     table.add_column("class")
     table.add_column("batch, stream", overflow="fold")
     table.add_column("because", overflow="fold")
     for one in shown:
         sides, because = escape(both_sides(one)), escape(explanation(one))
-        table.add_row(str(one.order_id), one.kind, sides, because)
+        table.add_row(escape(row_keys.shown(one.key)), one.kind, sides, because)
     yield table
     if len(found) > len(shown):
         yield f"and {len(found) - len(shown):,} more"
 
 
-def print_checks(console: Console, checks: Sequence[Check]) -> None:
+def print_checks(console: Console, row_keys: RowKeys, checks: Sequence[Check]) -> None:
     """First what differs, mode by mode, then the summary, then what is left to do."""
     for check in checks:
-        for part in differences(check.line.mode, check.differences):
+        for part in differences(row_keys, check.line.mode, check.differences):
             console.print(part)
     lines = [check.line for check in checks]
     console.print(summary(lines))

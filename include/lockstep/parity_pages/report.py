@@ -10,7 +10,8 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.parity_pages import view
 from lockstep.parity_pages.render import LAYOUT_OF_A_PART, render
-from lockstep.pizzeria import PARITY_DAG_ID
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST, PARITY_DAG_ID
 from lockstep.settings import Settings
 
 HOURS = 24
@@ -23,6 +24,7 @@ def report(settings: Settings, window: Window | None = None) -> str:
     An hour is the newest comparison of it; the newest hours come first. Raises LakehouseError when
     nothing was compared there.
     """
+    plan = plan_named(settings.project, MANIFEST)
     judged = book.judged(settings)
     if window is None and judged:
         newest = max(one.end for one in judged)
@@ -38,9 +40,12 @@ def report(settings: Settings, window: Window | None = None) -> str:
             f"nothing {where}was compared yet: `lockstep parity check` compares a window, and "
             f"the DAG {PARITY_DAG_ID} each hour"
         )
-    overview = view.overview(settings, _link, window)
+    overview = view.overview(settings, plan, _link, window)
     parts = [
-        {"anchor": _anchor(*which), "html": _part("hour.html", view.hour(settings, *which, _link))}
+        {
+            "anchor": _anchor(*which),
+            "html": _part("hour.html", view.hour(settings, plan, *which, _link)),
+        }
         for which in sorted(compared, key=_newest_first)
     ]
     return render(

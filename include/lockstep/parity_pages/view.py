@@ -14,8 +14,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity_pages.delay_chart import delay_chart
-from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST
+from lockstep.pipeline.plan import Plan
 from lockstep.settings import Settings
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import Observation, observe
@@ -42,13 +41,14 @@ _BY_DESIGN = {
 }
 
 
-def overview(settings: Settings, hour_url: HourUrl, window: Window | None = None) -> dict:
+def overview(
+    settings: Settings, plan: Plan, hour_url: HourUrl, window: Window | None = None
+) -> dict:
     """Values for parity.html: each mode that was ever compared or started, and its hours.
 
     window: these hours; None: the last HOURS.
     """
     now = datetime.now(UTC)
-    version = plan_named(settings.project, MANIFEST).version
     of_mode: dict[StreamMode, list[Judged]] = defaultdict(list)
     for judged in book.judged(settings):
         of_mode[judged.mode].append(judged)
@@ -65,7 +65,7 @@ def overview(settings: Settings, hour_url: HourUrl, window: Window | None = None
         if of_mode[mode] or seen.desired is not None:
             lines = [line for (of, *_), line in shown.items() if of is mode]
             modes.append(
-                _mode(seen, verified(of_mode[mode], version))
+                _mode(seen, verified(of_mode[mode], plan.version))
                 | {"name": mode, **_hours(mode, lines, starts, hour_url)}
             )
     ticks = [f"{s:%H:%M}" if s.hour % 6 == 0 else "" for s in starts]
@@ -77,7 +77,9 @@ def overview(settings: Settings, hour_url: HourUrl, window: Window | None = None
     }
 
 
-def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl) -> dict:
+def hour(
+    settings: Settings, plan: Plan, window: Window, mode: StreamMode, hour_url: HourUrl
+) -> dict:
     """Values for hour.html: the window's newest comparison. Raises LakehouseError for none."""
     lines = [line for line in book.lines(settings, mode) if line.window == window]
     if not lines:
@@ -85,7 +87,7 @@ def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl
     *earlier, line = lines
     found = book.differences(settings, line.check_id)
     ranks = {kind: rank for rank, kind in enumerate(DifferenceClass)}
-    found.sort(key=lambda one: (one.kind in _BY_DESIGN, ranks[one.kind], one.order_id))
+    found.sort(key=lambda one: (one.kind in _BY_DESIGN, ranks[one.kind], one.key_values))
     total = sum(line.counts.values())
     return {
         "line": line,
@@ -104,9 +106,10 @@ def hour(settings: Settings, window: Window, mode: StreamMode, hour_url: HourUrl
         "repairable": line.counts.get(DifferenceClass.CHANGED_AFTER_CUT, 0),
         "bounds": (window.start.isoformat(), window.end.isoformat()),
         "chart": _chart(settings, window, mode),
+        "key_columns": ", ".join(plan.result.key),
         "differences": [
             {
-                "order_id": one.order_id,
+                "key": plan.row_keys.shown(one.key),
                 "kind": one.kind,
                 "severity": "waiting" if one.kind in _BY_DESIGN else "fail",
                 "sides": both_sides(one),
@@ -177,7 +180,7 @@ def _cells(
             cells.append({"href": "", "title": f"{when}: not compared"})
             continue
         counts = ", ".join(f"{count:,} {kind}" for kind, count in line.counts.items())
-        title = f"{when}: {_WORDS[line.verdict]}, {line.orders_compared:,} orders"
+        title = f"{when}: {_WORDS[line.verdict]}, {line.orders_compared:,} rows"
         cells.append(
             {
                 "href": hour_url(line.window, mode),

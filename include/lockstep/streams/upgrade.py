@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from lockstep.ledger.differences_of_before import upgrade_differences
 from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pizzeria import (
@@ -32,13 +33,14 @@ def upgrade(settings: Settings) -> list[str]:
     """What was done, a sentence each; nothing in a home of this version.
 
     Raises StreamBusyError while a stream, the history's writer or the publisher runs,
-    WriterBusyError while an hourly run or a repair does, LakehouseError when a table cannot be
-    written.
+    WriterBusyError while an hourly run, a repair or a comparison does, LakehouseError when a table
+    cannot be written.
     """
     with ExitStack() as held:
         for worker in (*StreamMode, HISTORY, PUBLISHER):
             held.enter_context(lease.acquire(settings, worker))
-        return [*_replace_history(settings), *_lay_out_hourly(settings)]
+        steps = (_replace_history, _lay_out_hourly, upgrade_differences)
+        return [what for step in steps for what in step(settings)]
 
 
 def _replace_history(settings: Settings) -> Iterator[str]:

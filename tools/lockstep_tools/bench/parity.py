@@ -96,7 +96,7 @@ def _ours(spark: "SparkSession", settings: Settings, made: MadeTables) -> str:
     if wrong or compared.counts != made.expected:
         raise AssertionError(f"{compared.counts}, not {made.expected}; {wrong}")
     counts = ", ".join(f"{count:,} {kind}" for kind, count in compared.counts.items())
-    return f"{compared.orders:,} orders at the cut: {counts}, each with its cause"
+    return f"{compared.rows:,} orders at the cut: {counts}, each with its cause"
 
 
 def _peers(spark: "SparkSession", settings: Settings) -> str:

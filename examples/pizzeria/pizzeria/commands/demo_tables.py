@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from lockstep.ledger.entries import Comparison
 from lockstep.ledger.formatting import coloured
 from lockstep.parity.report import differences
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 from rich.console import Console
 from rich.table import Table
@@ -69,8 +71,9 @@ def print_verdicts(console: Console, settings: Settings, verdicts: Sequence[Comp
             counts or line.reason or "none",
         )
     console.print(table)
+    row_keys = plan_named(settings.project, MANIFEST).row_keys
     shown, found = examples(settings, verdicts[-1], EXAMPLES)
-    for part in differences(verdicts[-1].mode, shown):
+    for part in differences(row_keys, verdicts[-1].mode, shown):
         console.print(part)
     if len(found) > len(shown):
         console.print(f"and {len(found) - len(shown):,} more of that hour and stream")
