@@ -19,7 +19,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable, with all
 
 @app.command()
 def check(start: Start, end: End, mode: Modes = None, as_json: AsJson = False) -> None:
-    """Compare the orders of [START, END) at the hourly run's own cut, and name what differs.
+    """Compare the rows of [START, END) at the hourly run's own cut, and name what differs.
 
     Exits with 0 when all agree, 1 when one fails, 2 when one could not be compared, 3 when a
     stream has not passed the cut yet. Each comparison is a line of the ledger.
@@ -52,15 +52,25 @@ def repair(
 
 
 @app.command()
-def diff(order: Annotated[int, typer.Option(help="The order's id.")]) -> None:
-    """Show one order through every mode over time; a * marks what the look-up may have raced."""
+def diff(
+    key: Annotated[
+        str, typer.Option(help="The row's key: its plain value; of several columns a JSON array.")
+    ],
+) -> None:
+    """Show one row through every mode over time; a * marks what the look-up may have raced."""
     from rich.console import Console
 
-    from lockstep.parity.order_story import story_of
     from lockstep.parity.report import story
+    from lockstep.parity.row_story import story_of
+    from lockstep.pipeline.plan import plan_named
+    from lockstep.pizzeria import MANIFEST
     from lockstep.settings import Settings
 
-    Console(highlight=False).print(story(order, story_of(Settings.load(), order)))
+    settings = Settings.load()
+    plan = plan_named(settings.project, MANIFEST)
+    row = plan.row_keys.read(key)
+    shown = plan.row_keys.shown(plan.row_keys.text(row))
+    Console(highlight=False).print(story(shown, story_of(settings, plan, row)))
 
 
 @app.command()
@@ -69,7 +79,7 @@ def report(
     start: Annotated[str, typer.Option(help="Begin of the hours, e.g. 2015-01-01T11:00Z.")] = "",
     end: Annotated[str, typer.Option(help="End of the hours, not part of them.")] = "",
 ) -> None:
-    """Write the page Parity, with each hour's differing orders, to one HTML file.
+    """Write the page Parity, with each hour's differing rows, to one HTML file.
 
     Of the hours of [START, END); by default of the last day that was compared. It needs no server
     and has no scripts: to keep with a release, or to send.

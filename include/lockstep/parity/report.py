@@ -11,7 +11,7 @@ from lockstep.ledger.formatting import both_sides, coloured, explanation, plain
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.parity.check import Check
-from lockstep.parity.order_story import Moment, OrderState
+from lockstep.parity.row_story import Moment, RowState
 from lockstep.pipeline.row_keys import RowKeys
 
 SHOWN_OF_A_MODE = 10
@@ -75,9 +75,12 @@ def print_checks(console: Console, row_keys: RowKeys, checks: Sequence[Check]) -
         )
 
 
-def story(order_id: int, moments: Sequence[Moment]) -> RenderableType:
-    """One order over time: a row for each transaction and each group of tables that agree."""
-    table = Table(title=f"order {order_id}", title_justify="left", show_lines=True)
+def story(row: str, moments: Sequence[Moment]) -> RenderableType:
+    """One row over time: a line for each transaction and each group of tables that agree.
+
+    row: its key, as people read it.
+    """
+    table = Table(title=escape(f"row {row}"), title_justify="left", show_lines=True)
     for title in ("committed", "by", "op", "says", "what"):
         table.add_column(title, overflow="fold")
     for moment in moments:
@@ -95,7 +98,7 @@ def story(order_id: int, moments: Sequence[Moment]) -> RenderableType:
     return table
 
 
-def _values_of(state: OrderState) -> str:
+def _values_of(state: RowState) -> str:
     if state.values is None:
         return "gone"
     return "\n".join(plain(value) for value in state.values.values())

@@ -152,7 +152,7 @@ def _next_steps(console: Console, settings: Settings, order_id: int) -> None:
         "sign in": f"user admin, password: grep AIRFLOW_UI {settings.secrets_path}",
         "Airflow": f"{settings.airflow_url}/dags/{pizzeria.HOURLY_DAG_ID}",
         "quality reports": f"{settings.airflow_url} (menu: Data Docs)",
-        "the late order": f".venv/bin/lockstep parity diff --order {order_id}",
+        "the late order": f".venv/bin/lockstep parity diff --key {order_id}",
         "the rows": f'.venv/bin/lockstep sql "SELECT * FROM {table} LIMIT 5"',  # noqa: S608
         "what runs": ".venv/bin/lockstep status",
         "stop everything": "make down",
