@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 from lockstep.parity import comparison
+from lockstep.pipeline.plan import plan_named
+from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 from lockstep_tools.bench.parity_tables import MODE, WINDOW, make_tables
 from pyspark.sql import SparkSession
@@ -18,7 +20,8 @@ def test_the_comparison_finds_what_the_tables_were_made_with(
 ) -> None:
     settings = Settings(home=tmp_path)
     made = make_tables(spark, settings, ORDERS)
-    compared = comparison.compare(spark, settings, WINDOW, MODE, made.ready)
+    plan = plan_named(settings.project, MANIFEST)
+    compared = comparison.compare(spark, settings, plan, WINDOW, MODE, made.ready)
     assert compared.rows == ORDERS
     assert compared.counts == made.expected
     assert all(made.expected.values())

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.maintain.aging import age
 from tests.parity.history import WINDOW, Shop
-from tests.parity.test_comparison import Tables
+from tests.parity.test_comparison import PLAN, Tables
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ def compared(spark: SparkSession, tables: Tables) -> Compared:
         batch_version=DeltaTable(settings.table_uri(ORDERS_ENRICHED_BATCH)).version(),
         stream_version=DeltaTable(settings.table_uri(change_log_table(MODE))).version(),
     )
-    return comparison.compare(spark, settings, WINDOW, MODE, ready)
+    return comparison.compare(spark, settings, PLAN, WINDOW, MODE, ready)
 
 
 def test_a_comparison_after_maintenance_finds_what_it_found_before(

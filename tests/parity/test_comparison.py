@@ -37,6 +37,7 @@ from lockstep.settings import Settings
 from pyspark.sql import SparkSession
 
 from tests.parity.history import COMPARED, WINDOW, History, Shop, seen_by
+from tests.parity.parcels import COLUMNS, parcels
 from tests.project import PROJECT_DIR
 
 pytestmark = pytest.mark.spark
@@ -56,7 +57,7 @@ ORIGIN = pa.struct(
 LOG = arrow_schema(CHANGE_LOG_COLUMNS)
 BATCH = pa.schema(
     [
-        *(LOG.field(name) for name in comparison.COMPARED_COLUMNS),
+        *(LOG.field(name) for name in PLAN.result.columns),
         ("origin", ORIGIN),
         ("window_date", pa.date32()),
     ]
@@ -74,7 +75,7 @@ class Tables:
 
     def compare(self, spark: SparkSession, mode: StreamMode = StreamMode.TEMPORAL) -> Compared:
         self._write(mode)
-        return comparison.compare(spark, self.settings, WINDOW, mode, self.ready())
+        return comparison.compare(spark, self.settings, PLAN, WINDOW, mode, self.ready())
 
     def differences(
         self, spark: SparkSession, mode: StreamMode = StreamMode.TEMPORAL
@@ -544,11 +545,13 @@ def test_columns_of_other_types_are_said(spark: SparkSession, tmp_path: Path) ->
     tables = Tables(Shop(1).evening(20), tmp_path)
     tables.compare(spark)
     assert not comparison.schema_differences(
-        spark, tables.settings, StreamMode.TEMPORAL, tables.ready()
+        spark, tables.settings, PLAN, StreamMode.TEMPORAL, tables.ready()
     )
     rows = pa.table({"order_id": pa.array([1], pa.int32()), "client_name": ["Ada"]})
     write_deltalake(tables.settings.table_uri(change_log_table(StreamMode.OUTBOX)), rows)
-    told = comparison.schema_differences(spark, tables.settings, StreamMode.OUTBOX, tables.ready())
+    told = comparison.schema_differences(
+        spark, tables.settings, PLAN, StreamMode.OUTBOX, tables.ready()
+    )
     assert "order_id: bigint in the hourly table, int in the stream's" in told
     assert any(line.startswith("pizzas: ") and "absent" in line for line in told)
 
@@ -563,3 +566,33 @@ def test_the_policy_tolerates_drift_and_the_look_ups_race(
     passes |= kind is DifferenceClass.LOOKUP_RACE and mode is StreamMode.LOOKUP
     assert policy.verdict(mode, {kind: 1}, 1) is (Verdict.PASS if passes else Verdict.FAIL)
     assert policy.verdict(mode, {kind: 0}, 0) is Verdict.PASS
+
+
+def test_rows_are_found_by_time_and_their_changes_by_a_key_of_two_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    plan, settings = parcels(tmp_path / "project"), Settings(home=tmp_path)
+    inside, before = WINDOW.start, WINDOW.start - timedelta(days=1)
+    held = {"group": "a", "number": 1, "packed": inside, "weight": Decimal("1.50")}
+    rows = [held, held | {"number": 2, "packed": before}]
+    hourly = [row | {"window_date": row["packed"].date(), "origin": "its row"} for row in rows]
+    columns = COLUMNS | {"window_date": "date", "origin": "string"}
+    table = pa.Table.from_pylist(hourly, arrow_schema(columns))
+    write_deltalake(settings.table_uri(ORDERS_ENRICHED_BATCH), table)
+    gone = dict.fromkeys(COLUMNS) | {"group": "a", "number": 1}
+    streamed = held | {"group": "b", "number": 9}
+    others = [held | {"group": "b", "packed": before}, held | {"number": 2, "packed": before}]
+    log = pa.Table.from_pylist([held, gone, streamed, *others], arrow_schema(COLUMNS))
+    write_deltalake(settings.table_uri(change_log_table(StreamMode.TEMPORAL)), log)
+    ready = Tables(Shop(1).evening(1), tmp_path).ready()
+    arguments = (plan, StreamMode.TEMPORAL, ready)
+    assert comparison.schema_differences(spark, settings, *arguments) == []
+    comparison.bind_both_sides(spark, settings, plan, WINDOW, StreamMode.TEMPORAL, ready)
+    batch = spark.table("batch_rows").toArrow().to_pylist()
+    changes = spark.table("stream_changes").orderBy("group", "packed").toArrow().to_pylist()
+    assert batch == [held | {"origin": "its row"}]
+    assert [(one["group"], one["number"], one["packed"]) for one in changes] == [
+        ("a", 1, None),
+        ("a", 1, inside),
+        ("b", 9, inside),
+    ]

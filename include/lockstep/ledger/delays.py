@@ -1,4 +1,4 @@
-"""How long each order of a window took until it could be read, by hourly run and by stream."""
+"""How long each row of a window took until it could be read, by hourly run and by stream."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +8,21 @@ from deltalake import DeltaTable
 
 from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.row_keys import quoted
 from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
+from lockstep.sinks.window_conditions import of_time
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import written_by
 
 SHOWN_MAX = 400
-"""Orders of a series; of more, every so-manieth."""
+"""Rows of a series; of more, every so-manieth."""
 
 
 @dataclass(frozen=True)
 class Delay:
-    """An order was committed at that moment, and readable so many seconds later."""
+    """A row was committed at that moment, and readable so many seconds later."""
 
     committed_at: datetime
     seconds: float
@@ -33,23 +36,20 @@ class Delays:
     stream: Sequence[Delay]
 
 
-def delays_of(settings: Settings, window: Window, mode: StreamMode) -> Delays:
+def delays_of(settings: Settings, plan: Plan, window: Window, mode: StreamMode) -> Delays:
     """Raises LakehouseError or WindowNotWrittenError when a table or the window is not there."""
     hourly = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
     log = open_table(settings.table_uri(change_log_table(mode)))
     taken_at = {cut.run_id: cut.taken_at for cut in written_by(hourly, window).cuts}
-    bounds = (
-        f"order_time >= TIMESTAMP '{window.start.isoformat()}' "
-        f"AND order_time < TIMESTAMP '{window.end.isoformat()}'"
-    )
+    within = of_time(window, quoted(plan.time))
     batch = f"""
         SELECT origin['committed_at'] AS committed_at, run_id
-        FROM orders_of WHERE {bounds} AND origin['committed_at'] IS NOT NULL ORDER BY 1
-    """  # noqa: S608 - times only
+        FROM rows_of WHERE {within} AND origin['committed_at'] IS NOT NULL ORDER BY 1
+    """  # noqa: S608 - a quoted name and times
     stream = f"""
         SELECT committed_at, written_at
-        FROM orders_of WHERE {bounds} AND op = 'c' AND tx_id IS NOT NULL ORDER BY 1
-    """  # noqa: S608 - times only
+        FROM rows_of WHERE {within} AND op = 'c' AND tx_id IS NOT NULL ORDER BY 1
+    """  # noqa: S608 - a quoted name and times
     return Delays(
         [
             Delay(at, (taken_at[run] - at).total_seconds())
@@ -61,7 +61,7 @@ def delays_of(settings: Settings, window: Window, mode: StreamMode) -> Delays:
 
 
 def _some(query: str, table: DeltaTable) -> list[tuple[datetime, ...]]:
-    rows = run_query(query, {"orders_of": table}).read_all()
+    rows = run_query(query, {"rows_of": table}).read_all()
     step = -(-rows.num_rows // SHOWN_MAX) or 1
     columns = [column.to_pylist()[::step] for column in rows.columns]
     return list(zip(*columns, strict=True))

@@ -53,11 +53,11 @@ def check_window(
     verdict, reason = ready.verdict, ready.reason
     compared = comparison.Compared(0, {}, 0, [])
     if verdict is None:
-        wrong = comparison.schema_differences(session(), settings, mode, ready)
+        wrong = comparison.schema_differences(session(), settings, plan, mode, ready)
         if wrong:
             verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
     if verdict is None:
-        compared = comparison.compare(session(), settings, window, mode, ready)
+        compared = comparison.compare(session(), settings, plan, window, mode, ready)
         verdict = policy.verdict(mode, compared.counts, compared.rows)
         reason = policy.reason(mode, compared.counts, compared.rows)
         if ready.repairs and verdict is Verdict.PASS:

@@ -5,11 +5,11 @@ It shares no code with the modes it judges: what it knows of them is their table
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.model.log import SNAPSHOT_COMMIT_LSN
@@ -17,10 +17,12 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.parity.readiness import Readiness
+from lockstep.pipeline import row_keys
+from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.result import Result
 from lockstep.pizzeria import (
     LOOK_UP_COLUMNS,
-    ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
     PIPELINE,
     SOURCE_HISTORY,
@@ -34,10 +36,11 @@ from lockstep.sources.delta import open_table, run_query
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-COMPARED_COLUMNS = ("order_id", "order_time", "client_name", "table_name", "pizzas")
 KEPT_OF_A_CLASS = 1_000
-"""Differing orders kept with their evidence, by class; all are counted."""
+"""Differing rows kept with their evidence, by class; all are counted."""
 _BEFORE = "is_before_capture"
+_BOUNDED = ("smallint", "int", "bigint", "date", "timestamp")
+"""Types of keys that come in about the order of time, so that bounds leave out other files."""
 _SQL = MARKER / PIPELINE / "parity"
 
 
@@ -49,7 +52,7 @@ class Compared:
     counts: rows by class; classes without any are absent.
     before_capture: rows that cannot be judged, for they rest on the time before change capture.
     differing: rows of differences.sql, those that the history explains with `changes` (of the
-        dimensions, behind the values that differ) and, if raced, `seen` (the order's change that
+        dimensions, behind the values that differ) and, if raced, `seen` (the row's change that
         the look-up saw; None when none), at most KEPT_OF_A_CLASS of each class, none of before
         capture.
     """
@@ -61,7 +64,7 @@ class Compared:
 
 
 def schema_differences(
-    spark: "SparkSession", settings: Settings, mode: StreamMode, ready: Readiness
+    spark: "SparkSession", settings: Settings, plan: Plan, mode: StreamMode, ready: Readiness
 ) -> list[str]:
     """Where the compared columns of the two tables are absent or of different types."""
     batch = dict(_at(spark, settings, ORDERS_ENRICHED_BATCH, ready.batch_version).dtypes)
@@ -69,23 +72,28 @@ def schema_differences(
     return [
         f"{name}: {batch.get(name, 'absent')} in the hourly table, "
         f"{stream.get(name, 'absent')} in the stream's"
-        for name in COMPARED_COLUMNS
+        for name in plan.result.columns
         if batch.get(name) is None or batch.get(name) != stream.get(name)
     ]
 
 
 def compare(
-    spark: "SparkSession", settings: Settings, window: Window, mode: StreamMode, ready: Readiness
+    spark: "SparkSession",
+    settings: Settings,
+    plan: Plan,
+    window: Window,
+    mode: StreamMode,
+    ready: Readiness,
 ) -> Compared:
     """Compare the window at the run's cut, which the stream has passed (`readiness`).
 
-    A repaired order is compared at the cut of its last repair.
+    A repaired row is compared at the cut of its last repair.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
     parameters = _cut_parameters(ready)
-    _bind_both_sides(spark, settings, window, mode, ready)
+    bind_both_sides(spark, settings, plan, window, mode, ready)
     met = Observation()
     bounds = {"window_start": window.start.isoformat(), "window_end": window.end.isoformat()}
     judged = spark.sql(_sql("differences", parameters | bounds))
@@ -96,8 +104,9 @@ def compare(
         if kinds:
             classed = differing
             if DifferenceClass.VALUE_MISMATCH in kinds:
-                classed = _explained(spark, settings, mode, differing)
-            counts, before, rows = _counted(classed.withColumn(_BEFORE, _before(mode, ready)))
+                classed = _explained(spark, settings, plan, mode, differing)
+            classed = classed.withColumn(_BEFORE, _before(mode, ready))
+            counts, before, rows = _counted(classed, plan.result.key)
     return Compared(met.get["rows"], counts, before, rows)
 
 
@@ -110,52 +119,64 @@ def definition(plan: Plan) -> str:
     return digest.hexdigest()[:12]
 
 
-def _bind_both_sides(
-    spark: "SparkSession", settings: Settings, window: Window, mode: StreamMode, ready: Readiness
+def bind_both_sides(
+    spark: "SparkSession",
+    settings: Settings,
+    plan: Plan,
+    window: Window,
+    mode: StreamMode,
+    ready: Readiness,
 ) -> None:
-    """batch_rows, and stream_changes: all changes of the orders that either side has there.
+    """batch_rows, and stream_changes: all changes of the rows that either side has there.
 
-    An order's change may lie outside the window by its time only, so orders are found by time
-    first, and their changes by id; the ids' bounds let Delta skip most files of a long history.
+    A row's change may lie outside the window by its time only, so rows are found by time first, and
+    their changes by key; bounds of the keys let Delta skip most files of a long history.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
+    time, key = quoted(plan.time), [quoted(name) for name in plan.result.key]
     batch = _at(spark, settings, ORDERS_ENRICHED_BATCH, ready.batch_version)
-    batch = batch.where(inside(window, ORDER_TIME)).select(*COMPARED_COLUMNS, "origin")
+    batch = batch.where(inside(window, time)).select(*map(quoted, plan.result.columns), "origin")
     log = _at(spark, settings, change_log_table(mode), ready.stream_version)
-    ids = batch.select("order_id").union(log.where(of_time(window, ORDER_TIME)).select("order_id"))
-    first, last = _bounds_of_ids(settings, window, mode, ready)
-    near = F.col("order_id").between(first, last)
+    keys = batch.select(*key).union(log.where(of_time(window, time)).select(*key))
+    if _is_bounded(plan.result):
+        first, last = _bounds_of_keys(settings, plan, window, mode, ready)
+        log = log.where(F.col(key[0]).between(F.lit(first), F.lit(last)))
     if "look_up" not in log.columns:  # of another mode, or not started since look-ups keep it
         log = log.withColumn("look_up", F.lit(None).cast(LOOK_UP_COLUMNS["look_up"]))
-    changes = log.where(near).join(ids, "order_id", "left_semi")
+    changes = log.join(keys, list(plan.result.key), "left_semi")
     batch.createOrReplaceTempView("batch_rows")
     changes.createOrReplaceTempView("stream_changes")
 
 
-def _bounds_of_ids(
-    settings: Settings, window: Window, mode: StreamMode, ready: Readiness
-) -> tuple[int, int]:
-    """The least and the greatest id of the orders that either side has in the window; 0 of none.
+def _is_bounded(result: Result) -> bool:
+    return len(result.key) == 1 and result.columns[result.key[0]] in _BOUNDED
+
+
+def _bounds_of_keys(
+    settings: Settings, plan: Plan, window: Window, mode: StreamMode, ready: Readiness
+) -> tuple[Any, Any]:
+    """The least and the greatest key of the rows that either side has in the window; None of none.
 
     Without Spark, which would take a job for it.
     """
+    name, time = row_keys.quoted(plan.result.key[0]), row_keys.quoted(plan.time)
     bounds = []
-    for name, version, condition in (
-        (ORDERS_ENRICHED_BATCH, ready.batch_version, inside(window, ORDER_TIME)),
-        (change_log_table(mode), ready.stream_version, of_time(window, ORDER_TIME)),
+    for table_name, version, condition in (
+        (ORDERS_ENRICHED_BATCH, ready.batch_version, inside(window, time)),
+        (change_log_table(mode), ready.stream_version, of_time(window, time)),
     ):
-        table = open_table(settings.table_uri(name))
-        table.load_as_version(version)
-        query = f"SELECT min(order_id), max(order_id) FROM orders_of WHERE {condition}"  # noqa: S608
-        (found,) = run_query(query, {"orders_of": table}).read_all().to_pylist()
-        bounds += [id_ for id_ in found.values() if id_ is not None]
-    return min(bounds, default=0), max(bounds, default=0)
+        table = open_table(settings.table_uri(table_name), version)
+        query = f"SELECT min({name}), max({name}) FROM rows_of WHERE {condition}"  # noqa: S608
+        (found,) = run_query(query, {"rows_of": table}).read_all().to_pylist()
+        bounds += [value for value in found.values() if value is not None]
+    return min(bounds, default=None), max(bounds, default=None)
 
 
 def _explained(
     spark: "SparkSession",
     settings: Settings,
+    plan: Plan,
     mode: StreamMode,
     differing: "DataFrame",
 ) -> "DataFrame":
@@ -170,15 +191,15 @@ def _explained(
     race, drift = DifferenceClass.LOOKUP_RACE, DifferenceClass.DIMENSION_DRIFT
     by_design = F.when(F.col("stream.is_raced"), str(race)).otherwise(str(drift))
     kind = F.when(F.col("changes").isNotNull(), by_design).otherwise(F.col("class"))
-    return differing.join(explained, "order_id", "left").withColumn("class", kind)
+    return differing.join(explained, list(plan.result.key), "left").withColumn("class", kind)
 
 
 def _before(mode: StreamMode, ready: Readiness) -> "Column":
     """Of a mode that knows only what was published: what rests on the time before capture began.
 
-    An order that was there before and never published since is not missing; and of one that the
-    initial snapshot found published, no record says what its names and prices were since. An
-    order whose commit time the database does not give counts as one of after.
+    A row that was there before and never published since is not missing; and of one that the
+    initial snapshot found published, no record says what was joined with it since. A row whose
+    commit time the database does not give counts as one of after.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -193,8 +214,10 @@ def _before(mode: StreamMode, ready: Readiness) -> "Column":
     )
 
 
-def _counted(classed: "DataFrame") -> tuple[dict[DifferenceClass, int], int, list[dict]]:
-    """Orders by class, orders of before capture, and the first rows of each class: in one job."""
+def _counted(
+    classed: "DataFrame", key: Sequence[str]
+) -> tuple[dict[DifferenceClass, int], int, list[dict]]:
+    """Rows by class, rows of before capture, and the first rows of each class: in one job."""
     from pyspark.sql import Observation
     from pyspark.sql import Window as Rows
     from pyspark.sql import functions as F  # noqa: N812
@@ -204,7 +227,7 @@ def _counted(classed: "DataFrame") -> tuple[dict[DifferenceClass, int], int, lis
     of_kind = [
         F.count_if(~is_before & (F.col("class") == kind)).alias(kind) for kind in DifferenceClass
     ]
-    place = F.row_number().over(Rows.partitionBy("class").orderBy("order_id"))
+    place = F.row_number().over(Rows.partitionBy("class").orderBy(*map(quoted, key)))
     first = (
         classed.observe(met, F.count_if(is_before).alias(_BEFORE), *of_kind)
         .where(~is_before)
@@ -214,18 +237,17 @@ def _counted(classed: "DataFrame") -> tuple[dict[DifferenceClass, int], int, lis
     rows = first.drop("place", _BEFORE).toArrow().to_pylist()
     counts = {kind: n for kind in DifferenceClass if (n := met.get[kind])}
     ranks = {str(kind): rank for rank, kind in enumerate(DifferenceClass)}
-    rows.sort(key=lambda row: (ranks[row["class"]], row["order_id"]))
+    rows.sort(key=lambda row: (ranks[row["class"]], *(row[name] for name in key)))
     return counts, met.get[_BEFORE], rows
 
 
 def _cut_parameters(ready: Readiness) -> dict[str, str]:
-    """As JSON, the run's snapshot, and each repair's with the orders that are judged at it."""
+    """As JSON, the run's snapshot, and each repair's with the rows that are judged at it."""
     repaired: dict[str, list[int]] = {}
-    for order_id, cut in ready.cuts_of_repaired().items():
-        repaired.setdefault(cut.snapshot, []).append(order_id)
+    for id_, cut in ready.cuts_of_repaired().items():
+        repaired.setdefault(cut.snapshot, []).append(id_)
     repairs = [
-        {"order_ids": order_ids, "cut": _snapshot_fields(snapshot)}
-        for snapshot, order_ids in repaired.items()
+        {"order_ids": ids, "cut": _snapshot_fields(snapshot)} for snapshot, ids in repaired.items()
     ]
     run = _snapshot_fields(ready.run.cut.snapshot)
     return {"cut": json.dumps(run), "repairs": json.dumps(repairs)}

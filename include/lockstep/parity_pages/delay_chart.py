@@ -1,4 +1,4 @@
-"""A picture of how long orders waited, as SVG that follows the page's colours. Pure."""
+"""A picture of how long rows waited, as SVG that follows the page's colours. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ SHORTEST = timedelta(minutes=1)
 def delay_chart(delays: Delays, window: Window) -> Markup | str:
     """Dots by commit time and waiting time, a log scale; "" when there is nothing to show.
 
-    The axis is the window if all was committed in it, otherwise the time of the commits: an order
+    The axis is the window if all was committed in it, otherwise the time of the commits: a row
     may be written down long after it was taken.
     """
     commits = [delay.committed_at for delay in (*delays.batch, *delays.stream)]

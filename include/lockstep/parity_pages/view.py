@@ -105,7 +105,7 @@ def hour(
         ],
         "repairable": line.counts.get(DifferenceClass.CHANGED_AFTER_CUT, 0),
         "bounds": (window.start.isoformat(), window.end.isoformat()),
-        "chart": _chart(settings, window, mode),
+        "chart": _chart(settings, plan, window, mode),
         "key_columns": ", ".join(plan.result.key),
         "differences": [
             {
@@ -192,9 +192,9 @@ def _cells(
     return cells
 
 
-def _chart(settings: Settings, window: Window, mode: StreamMode) -> str:
+def _chart(settings: Settings, plan: Plan, window: Window, mode: StreamMode) -> str:
     try:
-        return delay_chart(delays_of(settings, window, mode), window)
+        return delay_chart(delays_of(settings, plan, window, mode), window)
     except LockstepError:
         return ""  # a table that cannot be read now costs the picture, not the page
 

@@ -9,13 +9,14 @@ import importlib.util
 import shutil
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lockstep.errors import ConfigurationError
 from lockstep.parity import comparison
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
+from lockstep.pipeline.plan import Plan, plan_named
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 
@@ -63,6 +64,7 @@ def measure(
     own = settings.model_copy(
         update={"home": settings.home / "bench-parity", "lakehouse": "", "spark_master": "local[2]"}
     )
+    plan = plan_named(own.project, MANIFEST)
     began = time.monotonic()
     with PeakMemory() as peak:
         spark = spark_session(own, "lockstep bench parity")
@@ -72,9 +74,9 @@ def measure(
             made = make_tables(spark, own, orders)
             for number in range(1, rounds + 1):
                 on_progress(f"round {number} of {rounds}")
-                _timed(measured.sides[OURS], peak, lambda: _ours(spark, own, made))
+                _timed(measured.sides[OURS], peak, lambda: _ours(spark, own, plan, made))
                 spark.catalog.clearCache()
-                _timed(measured.sides[PEER], peak, lambda: _peers(spark, own))
+                _timed(measured.sides[PEER], peak, lambda: _peers(spark, own, plan))
                 spark.catalog.clearCache()
         finally:
             spark.stop()
@@ -90,22 +92,24 @@ def _timed(side: Side, peak: PeakMemory, compare: Callable[[], str]) -> None:
     side.peak_mib = max(side.peak_mib, peak.mib)
 
 
-def _ours(spark: "SparkSession", settings: Settings, made: MadeTables) -> str:
-    wrong = comparison.schema_differences(spark, settings, MODE, made.ready)
-    compared = comparison.compare(spark, settings, WINDOW, MODE, made.ready)
+def _ours(spark: "SparkSession", settings: Settings, plan: Plan, made: MadeTables) -> str:
+    wrong = comparison.schema_differences(spark, settings, plan, MODE, made.ready)
+    compared = comparison.compare(spark, settings, plan, WINDOW, MODE, made.ready)
     if wrong or compared.counts != made.expected:
         raise AssertionError(f"{compared.counts}, not {made.expected}; {wrong}")
     counts = ", ".join(f"{count:,} {kind}" for kind, count in compared.counts.items())
     return f"{compared.rows:,} orders at the cut: {counts}, each with its cause"
 
 
-def _peers(spark: "SparkSession", settings: Settings) -> str:
+def _peers(spark: "SparkSession", settings: Settings, plan: Plan) -> str:
     import datacompy
 
+    columns = list(plan.result.columns)
+    last = _last_of_each(_read(spark, settings, change_log_table(MODE)), columns)
     compared = datacompy.SparkSQLCompare(
         spark,
-        _plain(_read(spark, settings, ORDERS_ENRICHED_BATCH)),
-        _plain(_last_of_each(_read(spark, settings, change_log_table(MODE)))),
+        _plain(_read(spark, settings, ORDERS_ENRICHED_BATCH), columns),
+        _plain(last, columns),
         join_columns="order_id",
     )
     compared.report()
@@ -119,16 +123,16 @@ def _read(spark: "SparkSession", settings: Settings, table: str) -> "DataFrame":
     return spark.read.format("delta").load(settings.table_uri(table))
 
 
-def _last_of_each(changes: "DataFrame") -> "DataFrame":
+def _last_of_each(changes: "DataFrame", columns: Sequence[str]) -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: N812
 
-    columns = F.struct(*comparison.COMPARED_COLUMNS).alias("state")
-    last = changes.groupBy("order_id").agg(F.max_by(columns, "commit_lsn").alias("last"))
+    state = F.struct(*columns).alias("state")
+    last = changes.groupBy("order_id").agg(F.max_by(state, "commit_lsn").alias("last"))
     return last.select("last.*")
 
 
-def _plain(rows: "DataFrame") -> "DataFrame":
+def _plain(rows: "DataFrame", columns: Sequence[str]) -> "DataFrame":
     """The compared columns, the pizzas as text: it compares plain values only."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    return rows.select(*comparison.COMPARED_COLUMNS).withColumn("pizzas", F.to_json("pizzas"))
+    return rows.select(*columns).withColumn("pizzas", F.to_json("pizzas"))
