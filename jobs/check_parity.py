@@ -15,7 +15,7 @@ from lockstep.parity.command import check
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Compare a window's orders with the streams'.")
+    parser = argparse.ArgumentParser(description="Compare a window's rows with the streams'.")
     parser.add_argument("--start", required=True, help="begin of the window, ISO 8601")
     parser.add_argument("--end", required=True, help="end of the window, not part of it")
     parser.add_argument(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from lockstep.ledger.entries import Difference
-from lockstep.ledger.formatting import explanation
+from lockstep.ledger.formatting import explanation, plain
 from lockstep.model.verdict import DifferenceClass
 
 CHANGE = {"op": "c", "tx_id": 700, "commit_lsn": 90, "committed_at": "12:00:01"}
@@ -32,3 +32,19 @@ def test_a_race_is_explained_by_what_the_look_up_saw(found: dict, text: str) -> 
     evidence = json.dumps({"change": CHANGE, **found})
     race = Difference(DifferenceClass.LOOKUP_RACE, "[7]", "[]", "{}", "{}", evidence)
     assert explanation(race) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            [{"pizza": "Funghi", "price": "9.50"}, {"pizza": None, "price": None}],
+            "[Funghi 9.50, None None]",
+        ),
+        (["a", "b"], "[a, b]"),
+        ({"city": "Bonn", "codes": [1, 2]}, "Bonn [1, 2]"),
+        (None, "None"),
+    ],
+)
+def test_a_value_of_any_type_is_shown_plainly(value: object, text: str) -> None:
+    assert plain(value) == text

@@ -5,12 +5,19 @@ import re
 import pytest
 from lockstep.cli import app
 from lockstep.errors import LakehouseError
+from lockstep.ledger import book
+from lockstep.ledger.entries import Difference
+from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
+from lockstep.parity_pages import view
+from lockstep.parity_pages.render import render
 from lockstep.parity_pages.report import report
 from lockstep.settings import Settings
 from typer.testing import CliRunner
 
-from tests.ledger.compared_hours import compared_hours
+from tests.ledger.compared_hours import compared_hours, line
+from tests.parity.parcels import parcels
 
 
 @pytest.fixture
@@ -71,3 +78,15 @@ def test_a_file_that_cannot_be_written_is_said(settings, tmp_path, monkeypatch) 
     monkeypatch.setenv("LOCKSTEP_HOME", str(settings.home))
     answer = CliRunner().invoke(app, ["parity", "report", "--html", str(tmp_path / "no" / "x")])
     assert "cannot be written" in str(answer.exception)
+
+
+def test_an_hour_names_rows_by_the_columns_of_their_key(settings, tmp_path) -> None:
+    plan, failed = parcels(tmp_path / "project"), line(3, Verdict.FAIL, value_mismatch=1)
+    evidence = '{"change": null, "is_same_transaction": true}'
+    one = Difference(DifferenceClass.VALUE_MISMATCH, '["<a>",7]', "[]", "{}", "{}", evidence)
+    book.append(settings, failed, [one])
+    values = view.hour(settings, plan, failed.window, StreamMode.OUTBOX, lambda *_: "")
+    links = dict.fromkeys(("overview_url", "repair_dag_url"), "")
+    page = render("hour.html", values | links | {"docs": None, "refresh_seconds": 0})
+    assert "<th>group, number</th>" in page
+    assert "<strong>[&#34;&lt;a&gt;&#34;,7]</strong>" in page

@@ -72,10 +72,10 @@ class CompareWindowOperator(SparkJobOperator):
 
     Succeeds on pass, is skipped when the mode does not cover the window. A failed verdict fails the
     task at once: comparing again finds the same. A stream that lags behind the cut fails it, too,
-    and is compared again by a retry. The job's log shows the first differing orders.
+    and is compared again by a retry. The job's log shows the first differing rows.
 
     Whatever the verdict, what was compared then goes through the quality checks into Data Docs. A
-    stream's table that breaks their rules fails the task, even when the orders agree.
+    stream's table that breaks their rules fails the task, even when the rows agree.
     """
 
     operator_extra_links = (DataDocsLink(),)
