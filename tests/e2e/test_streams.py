@@ -23,7 +23,7 @@ from lockstep.parity.check import Check, check_window
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.readiness import readiness
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, VERSION_OF_BEFORE
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.repair.changed_rows import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
@@ -49,7 +49,6 @@ from pyspark.sql import SparkSession
 from tests.e2e.evening import CAUGHT_UP_SECONDS_MAX, evening, expected_counts
 from tests.hourly_table import SMALL_PIZZERIA
 from tests.project import PROJECT_DIR
-from tests.streams.topics import PLAN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 
@@ -118,7 +117,7 @@ PLAN = plan_of_any_share_of_races()
 
 def compared(bench: Bench, window: Window, spark: SparkSession, mode: StreamMode) -> Check:
     wait_until_past_the_cut(bench.settings, window, mode)
-    ready = readiness(bench.settings, window, mode, VERSION_OF_BEFORE)
+    ready = readiness(bench.settings, PLAN, window, mode)
     return check_window(lambda: spark, bench.settings, PLAN, window, mode, ready)
 
 
@@ -196,9 +195,7 @@ def test_once_repaired_nothing_has_changed_after_the_cut_in_any_mode(
 def wait_until_past_the_cut(settings: Settings, window: Window, mode: StreamMode) -> None:
     """A quiet stream commits its frontier now and then."""
     deadline = time.monotonic() + CAUGHT_UP_SECONDS_MAX
-    while (
-        ready := readiness(settings, window, mode, VERSION_OF_BEFORE)
-    ).verdict is Verdict.WAITING:
+    while (ready := readiness(settings, PLAN, window, mode)).verdict is Verdict.WAITING:
         assert time.monotonic() < deadline, ready.reason
         time.sleep(1)
 

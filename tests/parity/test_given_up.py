@@ -33,7 +33,6 @@ from lockstep.streams.quarantine import Quarantine
 from rich.console import Console
 
 from tests.project import PROJECT_DIR
-from tests.streams.topics import PLAN
 
 HOUR = timedelta(hours=1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

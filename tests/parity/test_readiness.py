@@ -1,5 +1,6 @@
 """When a window can be compared with a stream, and what is said when it cannot be yet."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from lockstep.model.verdict import Verdict
 from lockstep.parity import readiness as room
 from lockstep.parity.command import EXIT_CODES, worst
 from lockstep.parity.readiness import Readiness, modes_with_tables, readiness
+from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HISTORY_PARTITION
 from lockstep.pizzeria import (
+    MANIFEST,
     ORDERS_ENRICHED_BATCH,
     SOURCE_HISTORY,
     VERSION_OF_BEFORE,
@@ -25,11 +28,13 @@ from lockstep.sinks.append_log import AppendLog
 from lockstep.streams.source_history import SCHEMA
 
 from tests.parity.history import WINDOW
+from tests.project import PROJECT_DIR
 from tests.streams.topics import open_log
 
 CUT_LSN = 5_000
 CUT_AT = WINDOW.end + timedelta(minutes=5)
 MODE = StreamMode.OUTBOX
+PLAN = plan_named(PROJECT_DIR, MANIFEST)
 
 
 @pytest.fixture
@@ -62,7 +67,7 @@ def look(
     )
     stored.append(SCHEMA.empty_table(), history, 1)
     monkeypatch.setattr(room.change_topic, "began_at", lambda _: began)
-    return readiness(settings, WINDOW, mode, VERSION_OF_BEFORE)
+    return readiness(settings, PLAN, WINDOW, mode)
 
 
 def test_both_sides_past_the_cut_are_ready(
@@ -183,10 +188,10 @@ def test_a_stream_that_never_ran_and_a_window_that_nobody_wrote_are_errors(
 ) -> None:
     assert modes_with_tables(settings) == []
     with pytest.raises(LakehouseError, match="there is no Delta table"):
-        readiness(settings, WINDOW, MODE, VERSION_OF_BEFORE)
+        readiness(settings, PLAN, WINDOW, MODE)
     other = type(WINDOW)(WINDOW.end, WINDOW.end + timedelta(hours=1))
     with pytest.raises(WindowNotWrittenError):
-        readiness(settings, other, MODE, VERSION_OF_BEFORE)
+        readiness(settings, PLAN, other, MODE)
 
 
 def test_the_worst_verdict_is_the_exit_code() -> None:
@@ -203,7 +208,8 @@ def test_a_run_or_a_stream_of_another_version_of_the_pipeline_is_not_covered(
 ) -> None:
     """Neither says a version here, so that both are of the one of before versions."""
     assert look(settings, monkeypatch).verdict is None
-    edited = readiness(settings, WINDOW, MODE, "another")
+    another = replace(PLAN, query=replace(PLAN.query, key=("another",)))
+    edited = readiness(settings, another, WINDOW, MODE)
     assert edited.verdict is Verdict.NOT_COVERED
     assert f"version {VERSION_OF_BEFORE}" in edited.reason
     assert "run the window again" in edited.reason

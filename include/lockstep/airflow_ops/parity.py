@@ -228,5 +228,5 @@ def _is_waiting(settings: Settings, window: Window, mode: str) -> bool:
     from lockstep.parity.readiness import readiness
     from lockstep.pipeline.plan import plan_named
 
-    version = plan_named(settings.project, pizzeria.MANIFEST).version
-    return readiness(settings, window, StreamMode(mode), version).verdict is Verdict.WAITING
+    plan = plan_named(settings.project, pizzeria.MANIFEST)
+    return readiness(settings, plan, window, StreamMode(mode)).verdict is Verdict.WAITING

@@ -38,7 +38,7 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
     if not modes:
         raise LakehouseError("no stream ever ran here: `lockstep stream start all` starts them")
     # What is not there at all is said before Spark starts.
-    ready = {mode: readiness(settings, window, mode, plan.version) for mode in modes}
+    ready = {mode: readiness(settings, plan, window, mode) for mode in modes}
     session = cache(lambda: spark_session(settings, f"lockstep parity {window}"))
     try:
         checks = [

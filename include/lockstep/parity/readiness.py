@@ -11,8 +11,9 @@ from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.row_keys import quoted
 from lockstep.pizzeria import (
-    ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
     SOURCE_HISTORY,
     VERSION_OF_BEFORE,
@@ -30,7 +31,7 @@ from lockstep.sources.hourly_runs import WrittenWindow, written_by
 class Readiness:
     """Both sides at one version each, and what stands against comparing them.
 
-    repairs: of the run's rows, the oldest first; an order is compared at its last repair's cut.
+    repairs: of the run's rows, the oldest first; a row is compared at its last repair's cut.
 
     verdict: waiting, not_covered, or None when nothing stands against it; reason says why.
     frontier: the stream's; None before its first commit.
@@ -49,7 +50,7 @@ class Readiness:
     version: str = VERSION_OF_BEFORE
 
     def cuts_of_repaired(self) -> dict[int, Cut]:
-        """The cut of each order that was repaired: its last repair's."""
+        """The cut of each row that was repaired: its last repair's."""
         return {id_: repair.cut for repair in self.repairs for id_ in repair.order_ids}
 
 
@@ -62,8 +63,8 @@ def modes_with_tables(settings: Settings) -> list[StreamMode]:
     ]
 
 
-def readiness(settings: Settings, window: Window, mode: StreamMode, version: str) -> Readiness:
-    """version: of the pipeline's folder.
+def readiness(settings: Settings, plan: Plan, window: Window, mode: StreamMode) -> Readiness:
+    """What stands against comparing the window with the mode, by both tables as they are now.
 
     Raises WindowNotWrittenError when no run wrote the window; LakehouseError when a table is not
     there; StreamError when Kafka does not say when change capture began.
@@ -73,8 +74,8 @@ def readiness(settings: Settings, window: Window, mode: StreamMode, version: str
     stream = open_table(settings.table_uri(change_log_table(mode)))
     frontier = reached_of(stream).frontier
     began = change_topic.began_at(settings)
-    verdict, reason = _hindrance(settings, written, stream, began)
-    if other := _other_version(written.run, stream, mode, version):
+    verdict, reason = _hindrance(settings, plan, written, stream, began)
+    if other := _other_version(written.run, stream, mode, plan.version):
         verdict, reason = Verdict.NOT_COVERED, other
     return Readiness(
         run=written.run,
@@ -85,12 +86,16 @@ def readiness(settings: Settings, window: Window, mode: StreamMode, version: str
         verdict=verdict,
         reason=reason,
         repairs=written.repairs,
-        version=version,
+        version=plan.version,
     )
 
 
 def _hindrance(
-    settings: Settings, written: WrittenWindow, stream: DeltaTable, began: datetime | None
+    settings: Settings,
+    plan: Plan,
+    written: WrittenWindow,
+    stream: DeltaTable,
+    began: datetime | None,
 ) -> tuple[Verdict | None, str]:
     cut = written.run.cut
     if began is None:
@@ -106,7 +111,7 @@ def _hindrance(
     tables = {"the stream": stream, "the source's history": history}
     reason = _lag(tables, marker_lsn, "the cut")
     if not reason:
-        looked_up_at = _last_look_up(stream, written.run.window, marker_lsn)
+        looked_up_at = _last_look_up(stream, quoted(plan.time), written.run.window, marker_lsn)
         reason = _lag(tables, looked_up_at, "the window's last raced look-up")
     return (Verdict.WAITING, reason) if reason else (None, "")
 
@@ -137,12 +142,12 @@ def _lag(tables: Mapping[str, DeltaTable], position: int, what: str) -> str:
     return ""
 
 
-def _last_look_up(stream: DeltaTable, window: Window, marker_lsn: int) -> int:
+def _last_look_up(stream: DeltaTable, time: str, window: Window, marker_lsn: int) -> int:
     """Where in the database's log the last raced look-up that is judged was made; 0 without any.
 
     What such a look-up saw may have been committed after the cut, so it is proved or disproved only
     when stream and history have come as far as the look-up. Changes after the cut are not judged,
-    or a window would wait for as long as orders come. An order that was gone when it was looked up
+    or a window would wait for as long as changes come. A row that was gone when it was looked up
     has no time, so it is of any window.
     """
     if "look_up" not in {field.name for field in stream.schema().fields}:
@@ -150,7 +155,7 @@ def _last_look_up(stream: DeltaTable, window: Window, marker_lsn: int) -> int:
     query = (
         "SELECT max(look_up['wal_lsn']) AS wal_lsn FROM changes WHERE is_raced "  # noqa: S608
         f"AND commit_lsn <= {marker_lsn} "
-        f"AND ({ORDER_TIME} IS NULL OR ({of_time(window, ORDER_TIME)}))"
+        f"AND ({time} IS NULL OR ({of_time(window, time)}))"
     )
     (found,) = run_query(query, {"changes": stream}).read_all().to_pylist()
     return found["wal_lsn"] or 0
