@@ -33,3 +33,18 @@ def test_a_row_is_named_by_its_key_and_has_the_values_of_both_sides(tmp_path: Pa
     assert json.loads(found.stream) == {"packed": NOON.isoformat(), "weight": "2.00"}
     assert both_sides(found) == "weight: 1.50 | 2.00"
     assert explanation(found).startswith("the stream has it as of transaction 712")
+
+
+def test_bytes_are_written_as_base64(tmp_path: Path) -> None:
+    row = {
+        "group": "a",
+        "number": 7,
+        "class": "missing_in_batch",
+        "differing_columns": [],
+        "in_stream": True,
+        "batch": None,
+        "stream": CHANGE | {"packed": NOON.date(), "weight": b"\x01"},
+        "after_cut": None,
+    }
+    (found,) = evidence.differences(Settings(home=tmp_path), parcels(tmp_path / "project"), [row])
+    assert json.loads(found.stream) == {"packed": "2024-05-01", "weight": "AQ=="}

@@ -1,5 +1,6 @@
 """What explains each differing row: both sides' values, and the change behind the difference."""
 
+import base64
 import json
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
@@ -100,6 +101,8 @@ def _text(value: dict | None) -> str | None:
 def _plain(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     if isinstance(value, Decimal):
         return str(value)
     raise TypeError(f"{type(value)} is no value of a row")
