@@ -95,7 +95,7 @@ ALLOWED = {
     "lockstep_tools.errors": {"errors"},
     "lockstep_tools.soak": FOUNDATION
     | {
-        *("cdc", "observe", "sources", "stack", "streams", "supervise"),
+        *("cdc", "observe", "pipeline", "sources", "stack", "streams", "supervise"),
         *("lockstep_tools.errors", "pizzeria.shop"),
     },
     "lockstep_tools.bench": FOUNDATION

@@ -32,7 +32,7 @@ def names_of_modules() -> set[str]:
         value
         for module in NAMED_IN
         for name, value in vars(module).items()
-        if name.isupper() and value != pizzeria.ORDER_TIME
+        if name.isupper() and value not in (pizzeria.ORDER_TIME, pizzeria.LOOK_UP)
     ]
     return {value for value in (*constants, *map(str, Role)) if isinstance(value, str)}
 

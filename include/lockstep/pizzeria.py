@@ -40,30 +40,19 @@ CONNECTOR = "pizzeria"
 
 # --- Lakehouse (paths below Settings.lakehouse) ----------------------------------------------
 ORDERS_ENRICHED_BATCH = f"{PIPELINE}/orders_enriched_batch"
-ORDERS_ENRICHED_BATCH_COLUMNS = {
-    "order_id": "bigint",
-    "order_time": "timestamp",
-    "client_name": "string",
-    "table_name": "string",
-    "pizzas": "array<struct<pizza:string,price:decimal(10,2)>>",
-    "window_date": "date",
-    "run_id": "string",
-    "cut_snapshot": "string",
-    "cut_lsn": "bigint",
+ORIGIN = {
     "origin": "struct<table_assignment_id:bigint,pizza_ids:array<int>,"
-    "tx_id:bigint,committed_at:timestamp>",
+    "tx_id:bigint,committed_at:timestamp>"
 }
-"""Name and Delta type of each column. Times are UTC.
+"""Name and Delta type of the column that its hourly table has more than another pipeline's.
 
-origin is the row of `orders` that the order was made of: what it refers to, the transaction (64
-bits) that wrote it, and when that committed (null when the database does not track that).
+It is the row of `orders` that the order was made of: what it refers to, the transaction (64 bits)
+that wrote it, and when that committed (null when the database does not track that).
 """
-HOURLY_PARTITIONS_OF_BEFORE = ("order_date", "order_hour")
-"""Of the hourly table as earlier versions wrote it; `lockstep upgrade` writes it as it is now."""
 ORDER_TIME = "order_time"
 """The column that says which window a row is in."""
-ORDERS_ENRICHED_BATCH_PARTITIONS = ("window_date",)
-"""The UTC day of order_time."""
+HOURLY_PARTITIONS_OF_BEFORE = ("order_date", "order_hour")
+"""Of the hourly table as earlier versions wrote it; `lockstep upgrade` writes it as it is now."""
 
 
 def change_log_table(mode: StreamMode) -> str:
@@ -71,48 +60,25 @@ def change_log_table(mode: StreamMode) -> str:
     return f"{PIPELINE}/orders_enriched_{mode}"
 
 
-CHANGE_LOG_COLUMNS = {
-    "order_id": "bigint",
-    "order_time": "timestamp",
-    "client_name": "string",
-    "table_name": "string",
-    "pizzas": "array<struct<pizza:string,price:decimal(10,2)>>",
-    "op": "string",
-    "tx_id": "bigint",
-    "commit_lsn": "bigint",
-    "is_raced": "boolean",
-    "committed_at": "timestamp",
-    "captured_at": "timestamp",
-    "seen_at": "timestamp",
-    "written_at": "timestamp",
-    "commit_date": "date",
-}
-"""Name and Delta type of each column: one row for each order and transaction.
+LOOK_UP = "look_up"
+LOOK_UP_TYPE = (
+    "struct<table_assignment_id:bigint,pizza_ids:array<bigint>,snapshot:string,wal_lsn:bigint>"
+)
+"""Name and Delta type of the column that mode lookup's change log has more than the others'.
 
-op is c, u or d; a delete has nulls from order_time to pizzas. tx_id has 64 bits and is null in
-rows of the initial snapshot, whose commit_lsn is 0. Only the look-up marks rows as raced.
-committed_at is the database's clock, captured_at Debezium's, seen_at and written_at the driver's.
+It is what a raced row is proved by, null in deletes: what the order refers to by its change in the
+topic, the snapshot (pg_snapshot) that the look-up read, and a position of the database's log at or
+after the commit of all that this snapshot sees.
 """
-LOOK_UP_COLUMNS = {
-    **CHANGE_LOG_COLUMNS,
-    "look_up": "struct<table_assignment_id:bigint,pizza_ids:array<bigint>,"
-    "snapshot:string,wal_lsn:bigint>",
-}
-"""The same of mode lookup, with what a raced row is proved by; null in deletes.
 
-What the order refers to by its change in the topic, the snapshot (pg_snapshot) that the look-up
-read, and a position of the database's log at or after the commit of all that this snapshot sees.
-"""
+
+def look_up_columns(mode: StreamMode) -> dict[str, str]:
+    """Name and Delta type of what a mode's change log has more than those of other pipelines."""
+    return {LOOK_UP: LOOK_UP_TYPE} if mode is StreamMode.LOOKUP else {}
+
+
 LOOK_UP_REFERS_TO = ("table_assignment_id", "pizzas")
 """The columns of `orders` that the first fields of look_up are of, in their order."""
-
-
-def change_log_columns(mode: StreamMode) -> dict[str, str]:
-    """Name and Delta type of each column of a mode's change log."""
-    return LOOK_UP_COLUMNS if mode is StreamMode.LOOKUP else CHANGE_LOG_COLUMNS
-
-
-CHANGE_LOG_PARTITION = "commit_date"
 SOURCE = "pizzeria"
 """Its folder below include/sources."""
 SOURCE_HISTORY = f"{SOURCE}/{SOURCE}__history"

@@ -15,8 +15,10 @@ from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import CHANGE_LOG_COLUMNS, ORDERS_ENRICHED_BATCH, change_log_table
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
+
+from tests.pizzeria_tables import CHANGE_LOG_COLUMNS
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TIME = pa.timestamp("us", "UTC")

@@ -25,19 +25,13 @@ from lockstep.parity.readiness import Readiness
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HISTORY_COLUMNS
-from lockstep.pizzeria import (
-    CHANGE_LOG_COLUMNS,
-    MANIFEST,
-    ORDERS_ENRICHED_BATCH,
-    SOURCE_HISTORY,
-    change_log_columns,
-    change_log_table,
-)
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, SOURCE_HISTORY, change_log_table
 from lockstep.settings import Settings
 from pyspark.sql import SparkSession
 
 from tests.parity.history import COMPARED, WINDOW, History, Shop, seen_by
 from tests.parity.parcels import COLUMNS, parcels
+from tests.pizzeria_tables import CHANGE_LOG_COLUMNS, change_log_columns
 from tests.project import PROJECT_DIR
 
 pytestmark = pytest.mark.spark

@@ -14,12 +14,13 @@ from lockstep.parity.report import story
 from lockstep.parity.row_story import story_of
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import CHANGE_LOG_COLUMNS, MANIFEST, ORDERS_ENRICHED_BATCH, change_log_table
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.parity.parcels import COLUMNS, parcels
+from tests.pizzeria_tables import CHANGE_LOG_COLUMNS
 from tests.project import PROJECT_DIR
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -18,13 +18,8 @@ from lockstep.model.window import Window
 from lockstep.parity.policy import Policy
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import (
-    CHANGE_LOG_COLUMNS,
-    CHANGE_LOG_PARTITION,
-    MANIFEST,
-    change_log_columns,
-    change_log_table,
-)
+from lockstep.pipeline.result_tables import CHANGE_PARTITION
+from lockstep.pizzeria import MANIFEST, change_log_table
 from lockstep.quality import check_stream, stream_check
 from lockstep.quality.stream_check import (
     CHANGE_SUITE,
@@ -34,6 +29,7 @@ from lockstep.quality.stream_check import (
 from lockstep.quality.stream_suite import change_checks
 from lockstep.settings import Settings
 
+from tests.pizzeria_tables import CHANGE_LOG_COLUMNS, change_log_columns
 from tests.project import PROJECT_DIR
 from tests.soak.change_log_tables import SCHEMA, change
 
@@ -138,7 +134,7 @@ def write(settings: Settings, rows: list[dict], mode: StreamMode = StreamMode.OU
         settings.table_uri(change_log_table(mode)),
         pa.Table.from_pylist(rows, arrow_schema(change_log_columns(mode))),
         mode="append",
-        partition_by=[CHANGE_LOG_PARTITION],
+        partition_by=[CHANGE_PARTITION],
     )
 
 

@@ -13,11 +13,8 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import (
-    MANIFEST,
-    ORDERS_ENRICHED_BATCH,
-    ORDERS_ENRICHED_BATCH_PARTITIONS,
-)
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.repair.run import hourly_row
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
@@ -41,7 +38,7 @@ def run_hour(settings: Settings, window: Window = HOUR) -> RunCommit:
         settings.table_uri(ORDERS_ENRICHED_BATCH),
         pa.Table.from_pylist(rows, SCHEMA),
         mode="overwrite",
-        partition_by=list(ORDERS_ENRICHED_BATCH_PARTITIONS),
+        partition_by=[HOURLY_PARTITION],
         commit_properties=CommitProperties(custom_metadata={"userMetadata": commit.as_json()}),
     )
     return commit

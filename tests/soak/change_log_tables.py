@@ -8,8 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import CHANGE_LOG_COLUMNS, change_log_table
+from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
+
+from tests.pizzeria_tables import CHANGE_LOG_COLUMNS
 
 NOON = datetime(2024, 2, 28, 12, 0, tzinfo=UTC)
 PIZZAS = pa.list_(pa.struct([("pizza", pa.string()), ("price", pa.decimal128(10, 2))]))

@@ -19,7 +19,8 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, ORDERS_ENRICHED_BATCH_COLUMNS
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS
+from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, ORIGIN
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -65,7 +66,8 @@ def run_window(
         enriched, count = _enriched(spark, settings, plan, exported, window, read_mode)
         commit = RunCommit(window, read_mode, count, cut, plan.version)
         table_uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
-        rows = with_cut(enriched, plan, ORDERS_ENRICHED_BATCH_COLUMNS, cut)
+        columns = {**plan.result.columns, **HOURLY_COLUMNS, **ORIGIN}
+        rows = with_cut(enriched, plan, columns, cut)
         replace_window(rows, table_uri, plan.time, window, commit.as_json())
     return BatchRun(commit, time.monotonic() - started)
 

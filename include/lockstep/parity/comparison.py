@@ -22,7 +22,8 @@ from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result import Result
 from lockstep.pizzeria import (
-    LOOK_UP_COLUMNS,
+    LOOK_UP,
+    LOOK_UP_TYPE,
     ORDERS_ENRICHED_BATCH,
     PIPELINE,
     SOURCE_HISTORY,
@@ -142,8 +143,8 @@ def bind_both_sides(
     if _is_bounded(plan.result):
         first, last = _bounds_of_keys(settings, plan, window, mode, ready)
         log = log.where(F.col(key[0]).between(F.lit(first), F.lit(last)))
-    if "look_up" not in log.columns:  # of another mode, or not started since look-ups keep it
-        log = log.withColumn("look_up", F.lit(None).cast(LOOK_UP_COLUMNS["look_up"]))
+    if LOOK_UP not in log.columns:  # of another mode, or not started since look-ups keep it
+        log = log.withColumn(LOOK_UP, F.lit(None).cast(LOOK_UP_TYPE))
     changes = log.join(keys, list(plan.result.key), "left_semi")
     batch.createOrReplaceTempView("batch_rows")
     changes.createOrReplaceTempView("stream_changes")

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 from lockstep import pizzeria
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
@@ -30,7 +30,7 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
     """
     plan = plan_named(settings.project, pizzeria.MANIFEST)
     table = delta.open_table(settings.table_uri(pizzeria.ORDERS_ENRICHED_BATCH))
-    columns = pizzeria.ORDERS_ENRICHED_BATCH_COLUMNS | plan.result.columns
+    columns = {**plan.result.columns, **HOURLY_COLUMNS, **pizzeria.ORIGIN}
     return check_table(settings, plan, table, columns, window)
 
 

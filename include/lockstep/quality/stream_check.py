@@ -16,7 +16,7 @@ from lockstep.model.window import Window
 from lockstep.parity.policy import Policy
 from lockstep.pipeline.manifest import PIPELINE_FILE
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pipeline.result_tables import CHANGE_PARTITION
+from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
 from lockstep.pipeline.tolerate import Tolerate
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
@@ -47,7 +47,11 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     # Step 1: the version that was compared.
     uri = settings.table_uri(pizzeria.change_log_table(line.mode))
     change_log = delta.open_table(uri, line.stream_version)
-    columns = pizzeria.change_log_columns(line.mode) | plan.result.columns
+    columns = {
+        **plan.result.columns,
+        **CHANGE_COLUMNS,
+        **pizzeria.look_up_columns(line.mode),
+    }
     # Step 2: the changes, unless they are of another shape and cannot be read as declared.
     parity_suite = Suite("parity", PARITY_CHECKS, plan.fact.name.name)
     compared = _parity_frame(line)

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from lockstep.pipeline.delta_types import arrow_type
 from lockstep.pipeline.plan import Plan
-from lockstep.pizzeria import LOOK_UP_REFERS_TO
+from lockstep.pizzeria import LOOK_UP, LOOK_UP_REFERS_TO, LOOK_UP_TYPE
 from lockstep.settings import Settings
 from lockstep.sources.order_lookup import look_up_rows
-from lockstep.streams.rows import LOOK_UP, LOOK_UP_TYPE, key_columns
+from lockstep.streams.rows import key_columns
 from lockstep.streams.sink import Enrichment
 from lockstep.streams.table_rows import RowVersion, text_of
 

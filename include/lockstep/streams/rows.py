@@ -10,20 +10,21 @@ from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
-from lockstep.pizzeria import LOOK_UP_COLUMNS
+from lockstep.pizzeria import look_up_columns
 from lockstep.streams.table_rows import RowVersion
 
-LOOK_UP = "look_up"
-"""The column of mode lookup alone: what proves a raced row."""
-LOOK_UP_TYPE = LOOK_UP_COLUMNS[LOOK_UP]
 _TIME = pa.timestamp("us", "UTC")
 _DAY_US = 86_400_000_000
 
 
+def change_log_columns(result: Result, mode: StreamMode) -> dict[str, str]:
+    """Name and Delta type of each column of a mode's change log."""
+    return {**result.columns, **CHANGE_COLUMNS, **look_up_columns(mode)}
+
+
 def change_log_schema(result: Result, mode: StreamMode) -> pa.Schema:
     """The columns of a mode's change log: the result's, and what each says of its commits."""
-    look_up = {LOOK_UP: LOOK_UP_TYPE} if mode is StreamMode.LOOKUP else {}
-    return arrow_schema({**result.columns, **CHANGE_COLUMNS, **look_up})
+    return arrow_schema(change_log_columns(result, mode))
 
 
 def published_columns(changes: Sequence[RowVersion], result: Result) -> dict[str, pa.Array]:

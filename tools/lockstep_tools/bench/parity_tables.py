@@ -16,13 +16,20 @@ from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.parity.readiness import Readiness
-from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION, HOURLY_PARTITION
+from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.result_tables import (
+    CHANGE_COLUMNS,
+    CHANGE_PARTITION,
+    HISTORY_COLUMNS,
+    HISTORY_PARTITION,
+    HOURLY_COLUMNS,
+    HOURLY_PARTITION,
+)
 from lockstep.pizzeria import (
-    CHANGE_LOG_COLUMNS,
-    CHANGE_LOG_PARTITION,
     CLIENTS,
+    MANIFEST,
     ORDERS_ENRICHED_BATCH,
-    ORDERS_ENRICHED_BATCH_COLUMNS,
+    ORIGIN,
     PIZZAS,
     SOURCE_HISTORY,
     TABLE_ASSIGNMENT,
@@ -122,7 +129,7 @@ def _change_log(orders: "DataFrame", in_hour: int, changed_at: int) -> "DataFram
         "false AS is_raced",
         *(f"committed_at AS {name}" for name in ("committed_at", "captured_at", "seen_at")),
         "committed_at AS written_at",
-        f"to_date(committed_at) AS {CHANGE_LOG_PARTITION}",
+        f"to_date(committed_at) AS {CHANGE_PARTITION}",
     )
     later = rows.where(f"order_id <= {in_hour} AND order_id % {ONE_IN_CHANGED} = 0").selectExpr(
         *(
@@ -131,7 +138,7 @@ def _change_log(orders: "DataFrame", in_hour: int, changed_at: int) -> "DataFram
                 "tx_id": f"tx_id + {4 * in_hour} AS tx_id",
                 "commit_lsn": f"commit_lsn + {200 * in_hour} AS commit_lsn",
             }.get(name, name)
-            for name in CHANGE_LOG_COLUMNS
+            for name in rows.columns
         )
     )
     return rows.union(later)
@@ -173,6 +180,7 @@ def _history(spark: "SparkSession", orders: "DataFrame", changed_at: int) -> "Da
         rows(spark.range(PIZZA_COUNT), PIZZAS, named("Pizza") | {"price": price}),
         rows(
             spark.range(DRIFTING_PIZZA, DRIFTING_PIZZA + 1),
+            ORIGIN,
             PIZZAS,
             named("Pizza") | {"price": "'99.00'"},
             op="'u'",
@@ -203,18 +211,23 @@ def _changed_and_agreeing(orders: "DataFrame", in_hour: int, changed_at: int) ->
 
 _PARTITIONS = {
     ORDERS_ENRICHED_BATCH: (HOURLY_PARTITION,),
-    change_log_table(MODE): (CHANGE_LOG_PARTITION,),
+    change_log_table(MODE): (CHANGE_PARTITION,),
     SOURCE_HISTORY: (HISTORY_PARTITION,),
 }
-_COLUMNS = {
-    ORDERS_ENRICHED_BATCH: ORDERS_ENRICHED_BATCH_COLUMNS,
-    change_log_table(MODE): CHANGE_LOG_COLUMNS,
-    SOURCE_HISTORY: HISTORY_COLUMNS,
-}
+
+
+def _columns(settings: Settings, table: str) -> dict[str, str]:
+    """Name and Delta type of each column of one of the tables."""
+    if table == SOURCE_HISTORY:
+        return HISTORY_COLUMNS
+    result = plan_named(settings.project, MANIFEST).result.columns
+    if table == ORDERS_ENRICHED_BATCH:
+        return {**result, **HOURLY_COLUMNS, **ORIGIN}
+    return {**result, **CHANGE_COLUMNS}
 
 
 def _write(spark: "SparkSession", settings: Settings, table: str, rows: "DataFrame") -> None:
-    columns = _COLUMNS[table]
+    columns = _columns(settings, table)
     typed = rows.selectExpr(
         *(f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in columns.items())
     )

@@ -12,13 +12,18 @@ from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
-from lockstep.pizzeria import CHANGE_LOG_COLUMNS, CHANGE_LOG_PARTITION
+from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
 
 from lockstep_tools.soak import delta_log
 from lockstep_tools.soak.delta_log import Commit
 from lockstep_tools.soak.findings import Finding, findings_of
 
 _POSITIONED = ["order_id", "op", "tx_id", "commit_lsn", "pizzas"]
+_DATA = [
+    *("order_id", "order_time", "client_name", "table_name", "pizzas"),
+    *(name for name in CHANGE_COLUMNS if name != CHANGE_PARTITION),
+]
+"""The partition's column is not in the files; compaction must not change the others."""
 _DIGEST_BITS = 64
 
 
@@ -104,7 +109,7 @@ class VersionFollower:
         """The added rows; remembers what each file holds, for the day it is compacted."""
         tables = []
         for file in commit.added:
-            rows = delta_log.read_rows(self.folder, file, _data_columns())
+            rows = delta_log.read_rows(self.folder, file, _DATA)
             self._content[file] = _digest(rows)
             tables.append(rows.select(_POSITIONED))
         return pa.concat_tables(tables) if tables else pa.table({name: [] for name in _POSITIONED})
@@ -121,7 +126,7 @@ class VersionFollower:
     def _content_of(self, file: str) -> tuple[int, int]:
         """A file from before the first version read is opened now, if it is still there."""
         if file not in self._content:
-            return _digest(delta_log.read_rows(self.folder, file, _data_columns()))
+            return _digest(delta_log.read_rows(self.folder, file, _DATA))
         return self._content.pop(file)
 
     def _misplaced(self, commit: Commit, changes: tuple[Change, ...]) -> tuple[str, ...]:
@@ -174,11 +179,6 @@ def _changes(rows: pa.Table) -> list[Change]:
     counts = [None if value is None else len(value) for value in rows["pizzas"].to_pylist()]
     columns = [rows[name].to_pylist() for name in _POSITIONED[:-1]]
     return [Change(*values) for values in zip(*columns, counts, strict=True)]
-
-
-def _data_columns() -> list[str]:
-    """The partition's column is not in the files; compaction must not change the others."""
-    return [name for name in CHANGE_LOG_COLUMNS if name != CHANGE_LOG_PARTITION]
 
 
 def _digest(rows: pa.Table) -> tuple[int, int]:
