@@ -54,7 +54,7 @@ def is_as_declared(columns: pa.Table) -> bool:
 
 
 def _type_text(delta_type: object) -> str:
-    """A Delta type as Spark's DDL writes it: array<struct<pizza:string,price:decimal(10,2)>>."""
+    """A Delta type as Spark's DDL writes it: array<struct<name:string,amount:decimal(10,2)>>."""
     if hasattr(delta_type, "element_type"):
         return f"array<{_type_text(delta_type.element_type)}>"
     if hasattr(delta_type, "fields"):
