@@ -3,7 +3,7 @@
 Of the view the columns of the result, with exactly the types of result.lock. A column whose type
 may have other values is refused before anything is read, and a value that the result's type cannot
 hold is looked for by PostgreSQL first, in the same snapshot. Arrays, structs and maps come as JSON
-text: what is wrong inside of them is found when Spark parses it, or not at all (docs/limits.md).
+text: what is wrong inside of them is found when Spark parses it, or not at all (docs/pipelines.md).
 """
 
 import re
