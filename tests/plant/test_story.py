@@ -1,5 +1,9 @@
-"""From an empty project to a proven stream, by the command line alone, every name a random word."""
+"""From an empty project to a proven stream, by the command line alone, every name a random word.
 
+The command is that of the wheel, in an environment that has nothing else of this repository.
+"""
+
+import atexit
 import os
 import shutil
 import subprocess
@@ -7,7 +11,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 import psutil
 import pytest
@@ -18,6 +24,7 @@ from lockstep.stack.capture_reset import remove_capture
 from lockstep.stack.connectors import of_source
 
 from tests.plant.conftest import PlantProject
+from tests.wheel.environments import build_wheel, make_environment
 
 pytestmark = pytest.mark.services
 HOUR = ("2026-01-01T11:00Z", "2026-01-01T12:00Z")
@@ -26,17 +33,26 @@ SECONDS_MAX = 120.0
 WAITING = 3
 
 
+@cache
+def lockstep() -> Path:
+    """The command of the wheel, installed with the extra that runs jobs and streams; made once."""
+    folder = Path(mkdtemp(prefix="lockstep-wheel-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    python = make_environment(build_wheel(folder / "wheel"), folder / "environment", ("spark",))
+    return python.with_name("lockstep")
+
+
 def command(project: PlantProject, *arguments: str) -> tuple[list[str], dict[str, str]]:
     """`lockstep` with these arguments, and its environment."""
-    lockstep = Path(sys.executable).with_name("lockstep")
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment = {
-        **os.environ,
+        **kept,
         "LOCKSTEP_PROJECT": str(project.folder),
         "LOCKSTEP_JARS_DIR": str(project.settings.jars_dir),
         "LOCKSTEP_LAKEHOUSE": project.settings.lakehouse_uri,
         "COLUMNS": "100",
     }
-    return [str(lockstep), *arguments], environment
+    return [str(lockstep()), *arguments], environment
 
 
 def ran(project: PlantProject, *arguments: str, code: int = 0) -> str:
@@ -87,6 +103,8 @@ def test_a_drift_is_named_from_source_add_to_compare(
     )
     with plant.owner() as administrator:
         administrator.execute(statements)
+    assert "result.lock is missing" in ran(plant, "pipeline", "check", names.pipeline)
+    ran(plant, "pipeline", "lock", names.pipeline)
     assert "no problem" in ran(plant, "pipeline", "check", names.pipeline)
     plant.execute("INSERT INTO $site VALUES ('B', 'Berlin')")
     plant.execute(
