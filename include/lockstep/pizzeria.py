@@ -1,6 +1,6 @@
-"""The names of the pizzeria, the one pipeline that is not a folder yet.
+"""The names of the pizzeria that do not follow from its folders yet: its tables, topic and DAGs.
 
-No table's, topic's or DAG's name of it is written down anywhere else in Python.
+None of them is written down anywhere else in Python. The columns of its result are in its folder.
 """
 
 from lockstep.model.modes import StreamMode
