@@ -180,7 +180,6 @@ def _history(spark: "SparkSession", orders: "DataFrame", changed_at: int) -> "Da
         rows(spark.range(PIZZA_COUNT), PIZZAS, named("Pizza") | {"price": price}),
         rows(
             spark.range(DRIFTING_PIZZA, DRIFTING_PIZZA + 1),
-            ORIGIN,
             PIZZAS,
             named("Pizza") | {"price": "'99.00'"},
             op="'u'",
