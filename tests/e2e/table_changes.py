@@ -14,12 +14,16 @@ from pathlib import Path
 
 import psycopg
 from lockstep.accounts import Role
+from lockstep.enrich.plans import result_columns
 from lockstep.errors import PoisonedRecordError
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import write_catalog
+from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.result import RESULT_FILE, write_result
 from lockstep.pizzeria import (
     CLIENTS,
     DIMENSION_TABLES,
+    MANIFEST,
     PIZZAS,
     SOURCE,
     SOURCE_HISTORY,
@@ -180,6 +184,13 @@ class Followers:
         file = self.settings.project / "include" / "sources" / SOURCE / "catalog.lock"
         file.write_text(write_catalog(catalog))
         self._runners.clear()
+
+    def lock_result(self) -> None:
+        """As `lockstep pipeline lock` does, for what the catalog's types make of the query."""
+        plan = plan_named(self.settings.project, MANIFEST)
+        file = self.settings.project / "include" / "sql" / MANIFEST / RESULT_FILE
+        columns = result_columns(self._spark, plan)
+        file.write_text(write_result(columns, MANIFEST, plan.version))
 
     def rebuild(self) -> None:
         """As `lockstep stream rebuild` of each mode: the table again, from the first record on."""
