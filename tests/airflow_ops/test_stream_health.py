@@ -271,7 +271,7 @@ def test_a_kill_ends_in_time_though_airflow_does_not_answer(stream, settings, mo
     monkeypatch.setattr(stream_health, "KILL_SECONDS_MAX", 0.1)
     started = time.monotonic()
     with pytest.raises(TimeoutError):
-        killed(monkeypatch, "failed", answers_after=SECONDS_MAX / 5)
+        killed(monkeypatch, "failed", answers_after=SECONDS_MAX / 10)
     assert time.monotonic() - started < SECONDS_MAX
     assert read_desired(settings, MODE).state is DesiredState.RUNNING
 
