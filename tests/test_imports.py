@@ -50,7 +50,7 @@ ALLOWED = {
     "sources": FOUNDATION | {"cdc", "pipeline"},
     "sinks": FOUNDATION | {"cdc", "pipeline"},
     "batch": FOUNDATION | {"jars", "cdc", "enrich", "pipeline", "sinks", "sources", "spark"},
-    "quality": FOUNDATION | {"cdc", "ledger", "parity", "pipeline", "sources"},
+    "quality": FOUNDATION | {"cdc", "ledger", "parity", "pipeline", "sinks", "sources"},
     "ledger": FOUNDATION | {"pipeline", "sinks", "sources"},
     "parity": FOUNDATION
     | {"cdc", "enrich", "jars", "ledger", "pipeline", "sinks", "sources", "spark"},

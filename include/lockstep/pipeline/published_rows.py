@@ -9,7 +9,7 @@ comes from, an outbox or a message, is never here.
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, Literal
 
@@ -60,6 +60,7 @@ def published_decoder(result: Result) -> Callable[[str | bytes], PublishedRow]:
     return published
 
 
+@cache
 def value_decoder(type_: pa.DataType) -> Callable[[str | bytes], Any]:
     """Decodes a value of a column's type, or null, out of its JSON; as `published_decoder` does."""
     decode, convert = msgspec.json.Decoder(_decoded(type_) | None).decode, _convert(type_)

@@ -12,6 +12,7 @@ from lockstep.pipeline.checks import ChecksManifest, Derived
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pipeline.row_keys import quoted
+from lockstep.sinks.window_conditions import of_time
 
 RUN = "run_id"
 IS_IN_ITS_PARTITION = "is_in_its_partition"
@@ -48,9 +49,7 @@ def in_window(result: Result, window: Window, table: str = "") -> str:
     """The condition that a row's time is in the window; true of all without a time."""
     if result.time is None:
         return "TRUE"
-    time = f"{table}{quoted(result.time)}"
-    start, end = (f"TIMESTAMP '{bound.isoformat()}'" for bound in (window.start, window.end))
-    return f"({time} >= {start} AND {time} < {end})"
+    return f"({of_time(window, f'{table}{quoted(result.time)}')})"
 
 
 def _candidates(

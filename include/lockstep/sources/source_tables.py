@@ -26,6 +26,7 @@ from lockstep.sources.column_reads import (
 )
 from lockstep.sources.errors import SourceValueError
 from lockstep.sources.postgres import RoleConnection
+from lockstep.sources.sent_columns import received_rows, sent_query
 from lockstep.sources.slot_counts import count_slots
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
 from lockstep.sources.window_slices import slice_window
@@ -57,7 +58,7 @@ class SourceReader:
     def whole(self, table: PlannedTable) -> "DataFrame":
         """All rows of a table, in one partition."""
         columns = self._exact_columns(table, _ALL)
-        return self._read(table, columns, _query(table, columns, _ALL), ["true"])
+        return self._read(table, columns, sent_query(_name(table), columns, _ALL), ["true"])
 
     def facts(self, plan: Plan, window: Window, slice_rows: int) -> "DataFrame":
         """The rows of the fact whose `plan.fact_time` is in the window, in slices of that time.
@@ -78,7 +79,7 @@ class SourceReader:
             slices_min=self._spark.sparkContext.defaultParallelism,
         )
         by = sql.SQL("{} AS {}").format(time.instant, sql.Identifier(_SLICED_BY))
-        query = _query(fact, columns, rows, by)
+        query = sent_query(_name(fact), columns, rows, [by])
         return self._read(fact, columns, query, [between(_SLICED_BY, part) for part in slices])
 
     def _read(
@@ -89,13 +90,7 @@ class SourceReader:
         predicates: Sequence[str],
     ) -> "DataFrame":
         """Raises TypeError should a column not have the type that the plan says."""
-        sent = self._jdbc.read(query, "source_table", predicates)
-        rows = sent.select(
-            [
-                column.received(sent[_sent_name(place)]).alias(column.name)
-                for place, column in enumerate(columns)
-            ]
-        )
+        rows = received_rows(self._jdbc.read(query, "source_table", predicates), columns)
         expected = self._spark.createDataFrame([], ddl(table.types)).dtypes
         if rows.dtypes != expected:
             raise TypeError(f"table {table.name}: read as {rows.dtypes}, planned as {expected}")
@@ -156,26 +151,6 @@ class SourceReader:
                 f"holds ({column} is null, infinity, BC or after the year 9999), and `time` is "
                 f"{plan.time}: give these rows a time, and declare {column} NOT NULL"
             )
-
-
-def _query(
-    table: PlannedTable,
-    columns: Sequence[ColumnRead],
-    rows: sql.Composable,
-    *more: sql.Composable,
-) -> sql.Composable:
-    sent = (
-        sql.SQL("{} AS {}").format(one.sent, sql.Identifier(_sent_name(place)))
-        for place, one in enumerate(columns)
-    )
-    return sql.SQL("SELECT {columns} FROM {table} WHERE {rows}").format(
-        columns=sql.SQL(", ").join([*sent, *more]), table=_name(table), rows=rows
-    )
-
-
-def _sent_name(place: int) -> str:
-    """By the column's place: Spark quotes any name, but escapes none."""
-    return f"c{place}"
 
 
 def _name(table: PlannedTable) -> sql.Identifier:

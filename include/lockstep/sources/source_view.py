@@ -28,6 +28,7 @@ from lockstep.sources.column_reads import ColumnRead, out_of_time, why_refused
 from lockstep.sources.errors import SourceValueError
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.readiness import require_rights
+from lockstep.sources.sent_columns import received_rows, sent_query
 from lockstep.sources.slot_counts import count_slots
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
 from lockstep.sources.window_slices import SlotCount, slice_window
@@ -184,10 +185,8 @@ class ViewReader:
             predicates = self._slices(window, counts, slice_rows)
             more = [sql.SQL("{} AS {}").format(instant, sql.Identifier(_SLICED_BY))]
         self._require_exact(plan, columns, inside)
-        sent = self._jdbc.read(_query(plan, columns, inside, more), "source_view", predicates)
-        return sent.select(
-            [one.received(sent[_sent_name(at)]).alias(one.name) for at, one in enumerate(columns)]
-        )
+        query = sent_query(_name(plan), columns, inside, more)
+        return received_rows(self._jdbc.read(query, "source_view", predicates), columns)
 
     def _slices(self, window: Window, counts: Sequence[SlotCount], slice_rows: int) -> list[str]:
         slices = slice_window(
@@ -229,26 +228,6 @@ class ViewReader:
                     f"{column.pg} cannot be kept exactly ({column.why_refused}): let the view "
                     f"give a {column.delta}, as query.sql does"
                 )
-
-
-def _query(
-    plan: Plan,
-    columns: Sequence[ViewColumn],
-    inside: sql.Composable,
-    more: Sequence[sql.Composable],
-) -> sql.Composable:
-    sent = (
-        sql.SQL("{} AS {}").format(one.sent, sql.Identifier(_sent_name(place)))
-        for place, one in enumerate(columns)
-    )
-    return sql.SQL("SELECT {columns} FROM {view} WHERE {inside}").format(
-        columns=sql.SQL(", ").join([*sent, *more]), view=_name(plan), inside=inside
-    )
-
-
-def _sent_name(place: int) -> str:
-    """By the column's place: Spark quotes any name, but escapes none."""
-    return f"c{place}"
 
 
 def _name(plan: Plan) -> sql.Identifier:
