@@ -144,12 +144,12 @@ def test_bounds_that_are_none_fail_at_once():
 )
 def test_what_was_approved_is_merged_and_by_whom_is_kept(plans, monkeypatch, user, by):
     plans([CANCELLED])
-    told = []
+    merged = []
 
     def repair_window(_, *arguments):
-        told.append(arguments)
+        merged.append(arguments)
 
     monkeypatch.setattr(repairing, "repair_window", repair_window)
     said = repair.merge(repair.plan(*BOUNDS), {"responded_by_user": user})
-    assert told == [(WINDOW, {"[17]": CANCELLED.digest}, by)]
+    assert merged == [(WINDOW, {"[17]": CANCELLED.digest}, by)]
     assert "nothing was changed" in said

@@ -430,8 +430,8 @@ def test_a_race_names_what_the_look_up_saw_and_the_changes_that_explain_it(
 ) -> None:
     history = Shop(seed).evening(600)
     tables = looked_up(history, tmp_path, random.Random(seed))
-    told = tables.differences(spark, StreamMode.LOOKUP)
-    races = [one for one in told if one.kind is DifferenceClass.LOOKUP_RACE]
+    differing = tables.differences(spark, StreamMode.LOOKUP)
+    races = [one for one in differing if one.kind is DifferenceClass.LOOKUP_RACE]
     writes = {(key, t.tx_id) for t in history.transactions for key in t.writes}
     how = Counter()
     for race in races:
@@ -461,8 +461,8 @@ def test_a_raced_row_of_a_table_without_snapshots_is_a_mismatch_that_says_so(
     change |= {"is_raced": True, "table_name": "a table of later"}
     log = pa.Table.from_pylist(tables.log, LOG)  # without what later versions keep
     write_deltalake(tables.settings.table_uri(change_log_table(StreamMode.LOOKUP)), log)
-    told = tables.differences(spark, StreamMode.LOOKUP)
-    (mismatch,) = (one for one in told if one.key == f"[{change['order_id']}]")
+    differing = tables.differences(spark, StreamMode.LOOKUP)
+    (mismatch,) = (one for one in differing if one.key == f"[{change['order_id']}]")
     assert mismatch.kind is DifferenceClass.VALUE_MISMATCH
     assert "kept no snapshot" in explanation(mismatch)
 
@@ -471,8 +471,8 @@ def test_a_drift_names_the_change_that_explains_it(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     tables = Tables(Shop(seed).evening(400), tmp_path)
-    told = tables.differences(spark)
-    drifts = [one for one in told if one.kind is DifferenceClass.DIMENSION_DRIFT]
+    differing = tables.differences(spark)
+    drifts = [one for one in differing if one.kind is DifferenceClass.DIMENSION_DRIFT]
     assert drifts
     writes = {
         (table, id_, t.tx_id): row
