@@ -18,7 +18,7 @@ from lockstep.cli import app
 from lockstep.errors import LakehouseError, QueryError
 from typer.testing import CliRunner
 
-ORDERS = "orders_enriched_batch"
+ORDERS = "orders_enriched__batch"
 ROWS = pa.table(
     {
         "order_id": pa.array([1, 2, 3], pa.int64()),
@@ -137,7 +137,7 @@ def test_tables_the_query_does_not_name_are_not_opened(lakehouse):
         (f"SELECT nocol FROM {ORDERS}", "No field named nocol. Valid fields are .*order_time"),
         (f"SELECT order_id FROM {ORDERS} WHERE", "SQL error: ParserError"),
         (f"SELECT 1; DROP TABLE {ORDERS}", "only supports a single SQL statement"),
-        ("SELECT * FROM nope", "no table nope in .*; there is: orders_enriched_batch"),
+        ("SELECT * FROM nope", "no table nope in .*; there is: orders_enriched__batch"),
         (f"SELECT 1 / (order_id - 1) FROM {ORDERS}", "Divide by zero"),
     ],
 )

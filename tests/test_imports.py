@@ -36,7 +36,7 @@ ALLOWED = {
     "accounts": set(),
     "waiting": set(),
     "airflow_names": set(),
-    "pizzeria": {"model"},
+    "pizzeria": {"model", "pipeline"},
     "project": {"errors"},
     "settings": {"accounts", "errors", "pizzeria", "project"},
     "faults": set(),
@@ -64,7 +64,7 @@ ALLOWED = {
         *("cdc", "enrich", "jars", "ledger", "observe", "pipeline", "sinks", "sources", "spark"),
         *("stack", "supervise"),
     },
-    "maintain": FOUNDATION | {"sinks", "stack", "supervise"},
+    "maintain": FOUNDATION | {"pipeline", "sinks", "stack", "supervise"},
     "publish": FOUNDATION | {"ledger", "pipeline", "sinks", "sources", "supervise"},
     "cli": FOUNDATION
     | {
@@ -84,7 +84,7 @@ ALLOWED = {
     "pizzeria.shop": FOUNDATION | {"pizzeria.errors", "sources"},
     "pizzeria.demo": FOUNDATION
     | {
-        *("airflow_ops", "ledger", "parity", "sources", "stack", "supervise"),
+        *("airflow_ops", "ledger", "parity", "pipeline", "sources", "stack", "supervise"),
         *("pizzeria.errors", "pizzeria.shop"),
     },
     "pizzeria.commands": FOUNDATION

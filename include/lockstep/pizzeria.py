@@ -4,6 +4,8 @@ None of them is written down anywhere else in Python. The columns of its result 
 """
 
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline import names
+from lockstep.pipeline.modes import Mode
 
 PIPELINE = "pizzeria"
 """The folder of its tables, and of its handwritten SQL."""
@@ -39,7 +41,7 @@ CONNECTOR = "pizzeria"
 
 
 # --- Lakehouse (paths below Settings.lakehouse) ----------------------------------------------
-ORDERS_ENRICHED_BATCH = f"{PIPELINE}/orders_enriched_batch"
+ORDERS_ENRICHED_BATCH = names.table_path(MANIFEST, Mode.BATCH)
 ORIGIN = {
     "origin": "struct<table_assignment_id:bigint,pizza_ids:array<int>,"
     "tx_id:bigint,committed_at:timestamp>"
@@ -57,7 +59,7 @@ HOURLY_PARTITIONS_OF_BEFORE = ("order_date", "order_hour")
 
 def change_log_table(mode: StreamMode) -> str:
     """The Delta table of a mode's change log."""
-    return f"{PIPELINE}/orders_enriched_{mode}"
+    return names.table_path(MANIFEST, Mode(mode))
 
 
 LOOK_UP = "look_up"
@@ -81,12 +83,11 @@ LOOK_UP_REFERS_TO = ("table_assignment_id", "pizzas")
 """The columns of `orders` that the first fields of look_up are of, in their order."""
 SOURCE = "pizzeria"
 """Its folder below include/sources."""
-SOURCE_HISTORY = f"{SOURCE}/{SOURCE}__history"
-"""The source's history, as pipeline.names.history_path has it."""
+SOURCE_HISTORY = names.history_path(SOURCE)
 HISTORY_OF_BEFORE = f"{PIPELINE}/dimension_changes"
 """Of the tables that orders refer to; earlier versions made it, `lockstep upgrade` removes it."""
 DIMENSION_TABLES = (TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
-QUARANTINED_RECORDS = f"{PIPELINE}/stream_quarantine"
+QUARANTINED_RECORDS = names.quarantine_path(SOURCE)
 QUARANTINED_COLUMNS = {
     "stream": "string",
     "topic": "string",
@@ -110,12 +111,12 @@ QUARANTINED_COLUMNS = {
 hour: from last_offset on, columns that other rows leave empty (lockstep.sources.given_up says what
 is in them); reason and value are the first record's, transactions is JSON.
 """
-STREAM_METRICS = f"{PIPELINE}/stream_metrics"
-ORDERS_ENRICHED = f"{PIPELINE}/orders_enriched"
+STREAM_METRICS = names.METRICS_PATH
+ORDERS_ENRICHED = names.published_path(MANIFEST)
 """The published table, the one that consumers read."""
-CUTOVERS = f"{PIPELINE}/cutovers"
-PARITY_LEDGER = f"{PIPELINE}/parity_ledger"
-PARITY_DIFFERENCES = f"{PIPELINE}/parity_differences"
+CUTOVERS = names.cutovers_path(MANIFEST)
+PARITY_LEDGER = names.ledger_path(MANIFEST)
+PARITY_DIFFERENCES = names.differences_path(MANIFEST)
 DIFFERENCES_KEY_OF_BEFORE = ("order_id",)
 """What its row_key was in earlier versions; `lockstep upgrade` writes it as it is now."""
 LAKEHOUSE_TABLES = (
@@ -130,11 +131,6 @@ LAKEHOUSE_TABLES = (
     CUTOVERS,
 )
 """Every table by name, for a lakehouse whose folders cannot be listed (an object store)."""
-
-
-def sql_name(table: str) -> str:
-    """What a table of the lakehouse is called in SQL."""
-    return table.rsplit("/", 1)[-1]
 
 
 # --- Airflow --------------------------------------------------------------------------------

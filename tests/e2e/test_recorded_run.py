@@ -53,8 +53,8 @@ CAUGHT_UP_SECONDS_MAX = 120
 ORDER = ("order_id", "order_time", "client_name", "table_name", "pizzas")
 CHANGE = (*ORDER, "op", "tx_id", "commit_lsn", "is_raced", "look_up")
 COLUMNS = {
-    **{f"orders_enriched_{mode}": CHANGE for mode in MODES},
-    "orders_enriched_batch": (*ORDER, "origin"),
+    **{f"orders_enriched__{mode}": CHANGE for mode in MODES},
+    "orders_enriched__batch": (*ORDER, "origin"),
     "orders_enriched": (*ORDER, "order_date", "order_hour", "fed_by", "position"),
     "dimension_changes": (
         *("dimension", "id", "op", "name", "price", "client_id", "table_id"),
@@ -71,7 +71,7 @@ class Product:
     """Its command line, in a home of the test's own, and its tables."""
 
     def __init__(self, settings: Settings) -> None:
-        self._lakehouse = settings.home / "lakehouse" / "pizzeria"
+        self._lakehouse = settings.home / "lakehouse"
         kept = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
         own = {f"LOCKSTEP_{name.upper()}": str(getattr(settings, name)) for name in OWN_SETTINGS}
         self._environment = kept | own | {"COLUMNS": "300"}
@@ -91,7 +91,7 @@ class Product:
 
     def compare(self, window: Sequence[str], *modes: str) -> None:
         """Each mode with the hourly run; the logs of those left out equal those of the others."""
-        newest = max(row["commit_lsn"] for row in self.rows("orders_enriched_temporal"))
+        newest = max(row["commit_lsn"] for row in self.rows("orders_enriched__temporal"))
         wait_until(lambda: self._table(HISTORY).transaction_version(FRONTIER) >= newest)
         chosen = [argument for mode in modes for argument in ("--mode", mode)]
         self.call("parity", "check", *window, *chosen, exits=(PASSED, FAILED))
@@ -102,14 +102,15 @@ class Product:
         return self._table(name).to_pyarrow_table().to_pylist()
 
     def _table(self, name: str) -> DeltaTable:
-        return DeltaTable(str(self._lakehouse / name))
+        folder, _, _ = name.partition("__")
+        return DeltaTable(str(self._lakehouse / folder / name))
 
     def wait_until_caught_up(self, published: int) -> None:
         """Until every change log has a row for each order and transaction, and the snapshot's."""
         rows = dict.fromkeys(MODES, published + ORDERS_BEFORE)
         rows |= dict.fromkeys(("outbox", "message"), published)
         for mode in MODES:
-            wait_until(lambda mode=mode: len(self.rows(f"orders_enriched_{mode}")) >= rows[mode])
+            wait_until(lambda mode=mode: len(self.rows(f"orders_enriched__{mode}")) >= rows[mode])
 
 
 def dimension_change(row: Mapping[str, object]) -> dict | None:
@@ -179,8 +180,8 @@ def plan_of(shown: str) -> list[tuple[str, str]]:
 
 def ledger_of(product: Product) -> list[dict]:
     """Verdicts and classes in the order of the comparisons, and what differs in each."""
-    differing = product.rows("parity_differences")
-    lines = sorted(product.rows("parity_ledger"), key=lambda line: line["checked_at"])
+    differing = product.rows("orders_enriched__differences")
+    lines = sorted(product.rows("orders_enriched__ledger"), key=lambda line: line["checked_at"])
     return [
         verdict_of(line, [one for one in differing if one["check_id"] == line["check_id"]])
         for line in lines

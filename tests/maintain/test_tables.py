@@ -246,7 +246,7 @@ def test_a_vacuum_of_the_hourly_table_keeps_what_is_known_of_its_windows(
     shop.run(hour(2))
     assert windows_since(DeltaTable(folder), after.version(), ORDER_TIME) == [hour(2)]
     assert step(settings, PLAN).has_published
-    published = DeltaTable(settings.table_uri("pizzeria/orders_enriched")).to_pyarrow_table()
+    published = DeltaTable(settings.table_uri("orders_enriched/orders_enriched")).to_pyarrow_table()
     assert late in published["order_id"].to_pylist()
 
 

@@ -218,7 +218,7 @@ def test_restarts_do_not_put_off_that_it_keeps_its_table_small(
     for _ in range(12 // commits_of_a_publisher):
         run_for(Publisher(settings), shop, commits_of_a_publisher)
     assert len(published(settings)) == 2 + 12
-    log = Path(settings.table_uri("pizzeria/orders_enriched")) / "_delta_log"
+    log = Path(settings.table_uri("orders_enriched/orders_enriched")) / "_delta_log"
     last = json.loads((log / "_last_checkpoint").read_text())
     assert version_of(settings) - last["version"] <= MAINTAIN_COMMITS
     assert last["version"] > MAINTAIN_COMMITS

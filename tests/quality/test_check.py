@@ -289,7 +289,7 @@ def test_other_schema_fails_before_any_row_is_read(hourly_table):
 
 
 def test_table_missing_is_said(hourly_table):
-    with pytest.raises(LakehouseError, match=r"no Delta table at .*orders_enriched_batch"):
+    with pytest.raises(LakehouseError, match=r"no Delta table at .*orders_enriched__batch"):
         check_window(hourly_table.settings, hourly_table.window(11))
 
 

@@ -38,5 +38,5 @@ def test_an_empty_table_has_nothing(tmp_path: Path) -> None:
 
 
 def test_a_mode_without_a_table_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LakehouseError, match="orders_enriched_temporal"):
+    with pytest.raises(LakehouseError, match="orders_enriched__temporal"):
         current_totals(settings_of(tmp_path), MODE)

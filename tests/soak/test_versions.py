@@ -6,12 +6,14 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.errors import LakehouseError
 from lockstep.model.modes import StreamMode
+from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep_tools.soak.versions import VersionFollower, check_versions
 
 from tests.soak.change_log_tables import append, change, settings_of
 
 MODE = StreamMode.TEMPORAL
+TABLE = change_log_table(MODE)
 TWO, THREE, FIVE = ["1.00"] * 2, ["1.00"] * 3, ["1.00"] * 5
 OPENED = (change(1, 10, TWO, op="c"), change(2, 10, THREE, op="c"))
 
@@ -25,7 +27,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def follower(settings: Settings) -> VersionFollower:
-    folder = settings.table_uri(f"pizzeria/orders_enriched_{MODE}")
+    folder = settings.table_uri(TABLE)
     return VersionFollower(Path(folder), watched={1, 2})
 
 
@@ -79,7 +81,7 @@ def test_the_snapshots_rows_come_first_and_only_first(settings: Settings, tmp_pa
 
 def test_a_compaction_changes_nothing(settings: Settings) -> None:
     append(settings, MODE, 20, change(1, 20, THREE), change(2, 20, TWO))
-    table = DeltaTable(settings.table_uri(f"pizzeria/orders_enriched_{MODE}"))
+    table = DeltaTable(settings.table_uri(TABLE))
     assert table.optimize.compact()["numFilesRemoved"] == 3
     append(settings, MODE, 30, change(1, 30, TWO), change(2, 30, THREE))
     assert found(settings) == ""
@@ -92,7 +94,7 @@ def test_a_compaction_that_changes_a_row_is_found(
 
     follow = follower(settings)
     assert check_versions(follow, MODE, total=5) == []
-    DeltaTable(settings.table_uri(f"pizzeria/orders_enriched_{MODE}")).optimize.compact()
+    DeltaTable(settings.table_uri(TABLE)).optimize.compact()
     read_rows = delta_log.read_rows
     monkeypatch.setattr(delta_log, "read_rows", lambda *args: read_rows(*args).slice(1))
     (finding,) = check_versions(follow, MODE, total=5)
@@ -100,7 +102,7 @@ def test_a_compaction_that_changes_a_row_is_found(
 
 
 def test_files_removed_for_good_are_found(settings: Settings) -> None:
-    DeltaTable(settings.table_uri(f"pizzeria/orders_enriched_{MODE}")).delete("order_id = 2")
+    DeltaTable(settings.table_uri(TABLE)).delete("order_id = 2")
     assert "files of an append-only table were removed" in found(settings)
 
 
@@ -113,7 +115,7 @@ def test_a_follower_goes_on_where_it_was(settings: Settings) -> None:
 
 
 def test_commits_cleaned_up_unread_are_told(settings: Settings) -> None:
-    folder = Path(settings.table_uri(f"pizzeria/orders_enriched_{MODE}"))
+    folder = Path(settings.table_uri(TABLE))
     follow = follower(settings)
     list(follow.advance())
     append(settings, MODE, 20, change(1, 20, THREE), change(2, 20, TWO))
@@ -125,7 +127,7 @@ def test_commits_cleaned_up_unread_are_told(settings: Settings) -> None:
 
 
 def test_a_follower_that_comes_late_begins_with_what_is_there(settings: Settings) -> None:
-    folder = Path(settings.table_uri(f"pizzeria/orders_enriched_{MODE}"))
+    folder = Path(settings.table_uri(TABLE))
     DeltaTable(str(folder)).create_checkpoint()
     (folder / "_delta_log" / f"{0:020}.json").unlink()
     DeltaTable(str(folder)).optimize.compact()
@@ -144,7 +146,7 @@ def test_orders_watched_later_are_counted_from_then_on(settings: Settings) -> No
 
 
 def test_files_vacuumed_unread_are_told(settings: Settings) -> None:
-    folder = Path(settings.table_uri(f"pizzeria/orders_enriched_{MODE}"))
+    folder = Path(settings.table_uri(TABLE))
     next(folder.glob("*/*.parquet")).unlink()
     with pytest.raises(LakehouseError, match="check more often"):
         found(settings)

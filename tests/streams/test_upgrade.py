@@ -12,14 +12,17 @@ from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pizzeria import (
     HISTORY_OF_BEFORE,
     HOURLY_PARTITIONS_OF_BEFORE,
+    LAKEHOUSE_TABLES,
     ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
     PARITY_DIFFERENCES,
+    PARITY_LEDGER,
     SOURCE_HISTORY,
 )
 from lockstep.publish.step import step
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sinks.table_of_before import name_of_before
 from lockstep.sources.hourly_runs import SAME_ROWS, windows_since, written_by
 from lockstep.streams import identity, upgrade
 from lockstep.streams.identity import StreamIdentity
@@ -61,6 +64,42 @@ def test_the_history_of_before_goes_with_what_its_writer_remembers(home: Setting
     assert is_of_this_version(home)
     assert not identity.checkpoint_location(home, HISTORY).exists()
     assert upgrade.upgrade(home) == []
+
+
+def test_each_table_goes_to_where_its_name_says(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    found = as_earlier_versions_had_it(settings)
+    assert len(found) == len(LAKEHOUSE_TABLES) - 1  # they had no source's history
+    assert len(upgrade.upgrade(settings)) >= len(found)
+    tables = {table: DeltaTable(settings.table_uri(table)).metadata().id for table in found}
+    assert tables == found
+    assert upgrade.upgrade(settings) == []
+
+
+def test_nothing_is_written_next_to_a_table_that_is_not_moved(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    for table in as_earlier_versions_had_it(settings):
+        with pytest.raises(LakehouseError, match="lockstep upgrade"), sole_writer(settings, table):
+            pass
+
+
+def test_a_table_that_this_version_made_before_the_upgrade_is_named(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    as_earlier_versions_had_it(settings)
+    write_deltalake(settings.table_uri(PARITY_LEDGER), pa.table({"id": [3]}))
+    with pytest.raises(LakehouseError, match="Move it out of the lakehouse"):
+        upgrade.upgrade(settings)
+
+
+def as_earlier_versions_had_it(settings: Settings) -> dict[str, str]:
+    """Every table where it was before names were addresses, with Delta's id of each."""
+    found = {}
+    for table in LAKEHOUSE_TABLES:
+        if (name := name_of_before(table)) is not None:
+            uri = settings.table_uri(f"pizzeria/{name}")
+            write_deltalake(uri, pa.table({"row_key": ["[1]"], "window_date": ["2026-01-01"]}))
+            found[table] = generation_of(uri)
+    return found
 
 
 def test_a_home_of_this_version_stays_as_it_is(tmp_path: Path) -> None:

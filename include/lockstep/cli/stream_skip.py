@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import DIMENSION_TABLES, QUARANTINED_RECORDS, sql_name
+from lockstep.pipeline.names import sql_name
+from lockstep.pizzeria import DIMENSION_TABLES, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from lockstep.errors import LakehouseError, LockstepError, StreamBusyError, Writ
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.sizes import in_words, size_of
 from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pipeline.names import sql_name
 from lockstep.pizzeria import (
     LAKEHOUSE_TABLES,
     ORDERS_ENRICHED_BATCH,
     SOURCE_HISTORY,
     change_log_table,
-    sql_name,
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import tidy, translate_delta_errors

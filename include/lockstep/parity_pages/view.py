@@ -14,6 +14,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity_pages.delay_chart import delay_chart
+from lockstep.pipeline.names import differences_path, sql_name
 from lockstep.pipeline.plan import Plan
 from lockstep.settings import Settings
 from lockstep.supervise.health import Health
@@ -118,6 +119,7 @@ def hour(
             for one in found[:SHOWN]
         ],
         "more": max(0, total - SHOWN) if found else 0,
+        "differences_table": sql_name(differences_path(plan.name)),
     }
 
 

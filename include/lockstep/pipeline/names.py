@@ -25,6 +25,8 @@ RESERVED = {
 }
 """Names that no source and no pipeline may have: what each of them means already."""
 POSTGRES_NAME_BYTES_MAX = 63
+METRICS_PATH = f"{PREFIX}/stream_metrics"
+"""The table with the figures of every stream, below the lakehouse; no pipeline has this folder."""
 _SEPARATOR = "__"
 _DIGEST_CHARACTERS = 10
 
@@ -68,6 +70,11 @@ def quoted(name: str) -> str:
     return f"`{escaped}`"
 
 
+def sql_name(table: str) -> str:
+    """What a table of the lakehouse is called in SQL: the last step of its path or URI."""
+    return table.rstrip("/").rsplit("/", 1)[-1]
+
+
 def address(pipeline: str, mode: Mode) -> str:
     """`orders__lookup`: what the result of a mode is called in SQL; at most 53 characters."""
     return _SEPARATOR.join((pipeline, mode))
@@ -79,6 +86,31 @@ def table_path(pipeline: str, mode: Mode) -> str:
     A pipeline's tables are in a folder of its own, and the last step alone is the name in SQL.
     """
     return f"{pipeline}/{address(pipeline, mode)}"
+
+
+def published_path(pipeline: str) -> str:
+    """`orders/orders`: the published table, the one that consumers read, below the lakehouse."""
+    return f"{pipeline}/{pipeline}"
+
+
+def ledger_path(pipeline: str) -> str:
+    """`orders/orders__ledger`: the table with a line for each comparison."""
+    return f"{pipeline}/{pipeline}{_SEPARATOR}ledger"
+
+
+def differences_path(pipeline: str) -> str:
+    """`orders/orders__differences`: the table with the rows that comparisons found to differ."""
+    return f"{pipeline}/{pipeline}{_SEPARATOR}differences"
+
+
+def cutovers_path(pipeline: str) -> str:
+    """`orders/orders__cutovers`: the table with a line for each switch of the published table."""
+    return f"{pipeline}/{pipeline}{_SEPARATOR}cutovers"
+
+
+def quarantine_path(source: str) -> str:
+    """`shop/shop__quarantine`: the table with the records of a change topic that were put aside."""
+    return f"{source}/{source}{_SEPARATOR}quarantine"
 
 
 def history_address(source: str) -> str:

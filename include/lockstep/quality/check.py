@@ -7,6 +7,7 @@ from deltalake import DeltaTable
 
 from lockstep import pizzeria
 from lockstep.model.window import Window
+from lockstep.pipeline.names import sql_name
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
 from lockstep.quality import frames
@@ -48,7 +49,7 @@ def check_table(
     # Step 2: the rows, unless they are of another shape and cannot be read as declared.
     partitions = () if plan.time is None else (HOURLY_PARTITION,)
     found = frames.columns_frame(table, columns, partitions)
-    name = pizzeria.sql_name(table.table_uri.rstrip("/"))
+    name = sql_name(table.table_uri)
     suite = Suite(f"{name}_columns", COLUMN_CHECKS, "columns")
     parts = [Part(suite, found, frames.column_labels(found))]
     noun = plan.fact.name.name

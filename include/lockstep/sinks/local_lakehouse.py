@@ -12,6 +12,7 @@ from pathlib import Path
 from lockstep.errors import LakehouseError, WriterBusyError
 from lockstep.file_lock import FileLock
 from lockstep.settings import Settings
+from lockstep.sinks.table_of_before import require_moved
 
 MIB = 1024**2
 
@@ -25,9 +26,10 @@ def sole_writer(settings: Settings, table: str, patience_seconds: float = 0.0) -
 
     Raises WriterBusyError when another process still holds the lock after so many seconds of
     patience, LakehouseError when the folder cannot be written or has less than
-    settings.min_free_bytes left.
+    settings.min_free_bytes left, and while an earlier version's table is not moved.
     """
     require_writable(settings)
+    require_moved(local_folder(settings.lakehouse_uri), table)
     folder = local_folder(settings.table_uri(table))
     if folder is None:
         yield

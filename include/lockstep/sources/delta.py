@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lockstep import pizzeria
 from lockstep.errors import LakehouseError, QueryError
+from lockstep.pipeline.names import sql_name
 
 # An object store that does not answer is reported after seconds; delta-rs would retry for minutes.
 _OBJECT_STORE_PATIENCE = {
@@ -70,7 +71,7 @@ def table_uris(lakehouse_uri: str) -> dict[str, str]:
     else:
         root = Path(lakehouse_uri)
         paths = sorted(str(folder.relative_to(root)) for folder in _delta_folders(root))
-    last_elements = [pizzeria.sql_name(path) for path in paths]
+    last_elements = [sql_name(path) for path in paths]
     return {
         (last if last_elements.count(last) == 1 else path.replace("/", "_")): (
             f"{lakehouse_uri.rstrip('/')}/{path}"

@@ -13,7 +13,9 @@ from lockstep.pipeline.project import read_project
 from lockstep.pizzeria import CHANGE_TOPIC, MANIFEST, SOURCE, SOURCE_HISTORY, VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
-from lockstep.streams import published
+from lockstep.sinks.local_lakehouse import local_folder
+from lockstep.sinks.table_of_before import require_moved
+from lockstep.streams import identity, published
 from lockstep.streams.as_of_commit import Evaluation, TemporalSink, catch_up
 from lockstep.streams.fact_records import facts_decoder
 from lockstep.streams.given_up import GivenUp, given_up
@@ -52,7 +54,11 @@ class Modes:
         return cls(settings, plan, captured_tables(plans, source.catalog))
 
     def make_table(self, mode: str) -> None:
-        """Make the table that the mode writes where there is none. Raises LakehouseError."""
+        """Make the table that the mode writes where there is none.
+
+        Raises LakehouseError, also while an earlier version's table is not moved.
+        """
+        require_moved(local_folder(self.settings.lakehouse_uri), identity.table_of(mode))
         if mode == HISTORY:
             self._history_log(self.settings, None)
         else:

@@ -10,19 +10,23 @@ from contextlib import ExitStack
 
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from lockstep.errors import LakehouseError
 from lockstep.ledger.differences_of_before import upgrade_differences
 from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pizzeria import (
     HISTORY_OF_BEFORE,
     HOURLY_PARTITIONS_OF_BEFORE,
+    LAKEHOUSE_TABLES,
     ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
+    SOURCE,
     SOURCE_HISTORY,
 )
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
-from lockstep.sinks.local_lakehouse import local_folder, sole_writer
+from lockstep.sinks.local_lakehouse import local_folder, sole_writer, writer_lock
+from lockstep.sinks.table_of_before import folder_of_before, name_of_before
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import SAME_ROWS, is_of_before, open_hourly
 from lockstep.streams import identity
@@ -39,8 +43,37 @@ def upgrade(settings: Settings) -> list[str]:
     with ExitStack() as held:
         for worker in (*StreamMode, HISTORY, PUBLISHER):
             held.enter_context(lease.acquire(settings, worker))
-        steps = (_replace_history, _lay_out_hourly, upgrade_differences)
+        steps = (_move_tables, _replace_history, _lay_out_hourly, upgrade_differences)
         return [what for step in steps for what in step(settings)]
+
+
+def _move_tables(settings: Settings) -> Iterator[str]:
+    """Each table goes to where its name says; in an object store a person moves it."""
+    lakehouse = local_folder(settings.lakehouse_uri)
+    if lakehouse is None:
+        yield from _to_be_moved(settings)
+        return
+    for table in LAKEHOUSE_TABLES:
+        folder, target = folder_of_before(lakehouse, table), lakehouse / table
+        if folder is None:
+            continue
+        if target.exists():
+            raise LakehouseError(
+                f"both {folder} and {target} are there: the second was made by this version before "
+                "the upgrade. Move it out of the lakehouse, and upgrade again"
+            )
+        with writer_lock(folder, 0.0), writer_lock(target, 0.0):
+            folder.rename(target)
+        yield f"{folder} is now {target}"
+
+
+def _to_be_moved(settings: Settings) -> Iterator[str]:
+    """In an object store a folder has no name that could be changed."""
+    for table in LAKEHOUSE_TABLES:
+        name = name_of_before(table)
+        uri = settings.table_uri(f"{SOURCE}/{name}")
+        if name is not None and DeltaTable.is_deltatable(uri):
+            yield f"move {uri} to {settings.table_uri(table)} before anything starts"
 
 
 def _replace_history(settings: Settings) -> Iterator[str]:

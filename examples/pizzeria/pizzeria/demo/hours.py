@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from lockstep.airflow_ops.windows import due_at
 from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table, sql_name
+from lockstep.pipeline.names import sql_name
+from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 

@@ -4,7 +4,7 @@ WITH orders_in_window AS (
         order_id,
         DATE_TRUNC('hour', order_time) AS hour,
         pizzas
-    FROM orders_enriched_batch
+    FROM orders_enriched__batch
     WHERE
         order_time >= TIMESTAMP '{start}'
         AND order_time < TIMESTAMP '{end}'

@@ -2,7 +2,7 @@
 SELECT
     DATE_TRUNC('hour', order_time) AS hour,
     order_time
-FROM orders_enriched_batch
+FROM orders_enriched__batch
 WHERE
     order_time >= TIMESTAMP '{start}'
     AND order_time < TIMESTAMP '{end}'
