@@ -7,13 +7,12 @@ from pathlib import Path
 from random import Random
 
 from lockstep.pipeline.catalog import Catalog, Column, Table, TableName, write_catalog
-from lockstep.pipeline.folder import CATALOG_FILE, PIPELINES, QUERY_FILE, SOURCES
-from lockstep.pipeline.manifest import PIPELINE_FILE
+from lockstep.pipeline.folder import CATALOG_FILE, QUERY_FILE
 from lockstep.pipeline.plan import Plan, plan_named, plan_of
 from lockstep.pipeline.project import read_project
+from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FILE, SOURCES
 from lockstep.pipeline.result import RESULT_FILE, write_result
 from lockstep.pipeline.row_keys import Key
-from lockstep.pipeline.source import SOURCE_FILE
 from lockstep.pizzeria import MANIFEST
 
 from tests.project import PROJECT_DIR

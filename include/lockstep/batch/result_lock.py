@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from lockstep.enrich.plans import result_columns
-from lockstep.pipeline.folder import PIPELINES
 from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.project_files import PIPELINES
 from lockstep.pipeline.result import RESULT_FILE, write_result
 from lockstep.settings import Settings
 from lockstep.spark import spark_session

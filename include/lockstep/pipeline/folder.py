@@ -13,14 +13,13 @@ from lockstep.pipeline.catalog import Catalog, read_catalog
 from lockstep.pipeline.checks import CHECKS_FILE, Checks, read_checks
 from lockstep.pipeline.cross_checks import Around, read_manifest
 from lockstep.pipeline.errors import CatalogError, ManifestError, Problem
-from lockstep.pipeline.manifest import PIPELINE_FILE, PipelineManifest
+from lockstep.pipeline.manifest import PipelineManifest
 from lockstep.pipeline.names import name_fault
+from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FILE, SOURCES
 from lockstep.pipeline.result import RESULT_FILE
-from lockstep.pipeline.source import SOURCE_FILE, SourceManifest
+from lockstep.pipeline.source import SourceManifest
 from lockstep.pipeline.toml_file import TomlFile, read_toml, validate
 
-SOURCES = Path("include", "sources")
-PIPELINES = Path("include", "sql")
 """Below the project's folder."""
 CATALOG_FILE, QUERY_FILE, VIEW_FILE = "catalog.lock", "query.sql", "view.sql"
 

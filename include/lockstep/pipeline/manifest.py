@@ -20,7 +20,6 @@ from lockstep.pipeline.modes import STREAM_MODES, Mode
 from lockstep.pipeline.tolerate import Tolerate
 from lockstep.pipeline.toml_file import FormatVersion, Strict
 
-PIPELINE_FILE = "pipeline.toml"
 _DAY = parse_duration("1d")
 _MINUTE = parse_duration("1m")
 

@@ -17,11 +17,12 @@ from lockstep.pipeline.catalog import Catalog, Table, TableName
 from lockstep.pipeline.checks import NO_CHECKS, Checks, ChecksManifest
 from lockstep.pipeline.decoders import RowDecoder
 from lockstep.pipeline.errors import PipelineError
-from lockstep.pipeline.folder import PIPELINES, QUERY_FILE
+from lockstep.pipeline.folder import QUERY_FILE
 from lockstep.pipeline.manifest import PipelineManifest, column_of
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import history_path, table_path
 from lockstep.pipeline.project import Pipeline, Project, read_project
+from lockstep.pipeline.project_files import PIPELINES
 from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn, output
 from lockstep.pipeline.query.reach import Reach, needed_rows

@@ -12,16 +12,10 @@ from lockstep.pipeline.catalog import Catalog
 from lockstep.pipeline.checks import Checks
 from lockstep.pipeline.cross_checks import zones
 from lockstep.pipeline.errors import ManifestError, PipelineError, Problem, meant
-from lockstep.pipeline.folder import (
-    PIPELINES,
-    SOURCES,
-    PipelineFolder,
-    SourceFolder,
-    read_pipeline,
-    read_source,
-)
-from lockstep.pipeline.manifest import PIPELINE_FILE, PipelineManifest
-from lockstep.pipeline.source import SOURCE_FILE, SourceManifest
+from lockstep.pipeline.folder import PipelineFolder, SourceFolder, read_pipeline, read_source
+from lockstep.pipeline.manifest import PipelineManifest
+from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FILE, SOURCES
+from lockstep.pipeline.source import SourceManifest
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from lockstep.pipeline.errors import shown
 from lockstep.pipeline.fields import Text
 from lockstep.pipeline.toml_file import FormatVersion, Strict
 
-SOURCE_FILE = "source.toml"
 PORT_DEFAULT = 5432
 _NO_PASSWORD = "belongs in no file of the project: remove it, and set it in the environment"  # noqa: S105
 

@@ -14,8 +14,8 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity.policy import Policy
-from lockstep.pipeline.manifest import PIPELINE_FILE
 from lockstep.pipeline.plan import Plan, plan_named
+from lockstep.pipeline.project_files import PIPELINE_FILE
 from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
 from lockstep.pipeline.tolerate import Tolerate
 from lockstep.quality import frames

@@ -15,9 +15,9 @@ from lockstep.pipeline import names
 from lockstep.pipeline.catalog import Catalog, Column, TableName, write_catalog
 from lockstep.pipeline.catalog_changes import catalog_changes
 from lockstep.pipeline.errors import CatalogError, ManifestError, PipelineError, TypeRefusedError
-from lockstep.pipeline.folder import CATALOG_FILE, PIPELINES, SOURCES, read_source
-from lockstep.pipeline.manifest import PIPELINE_FILE
-from lockstep.pipeline.source import SOURCE_FILE, SourceManifest
+from lockstep.pipeline.folder import CATALOG_FILE, read_source
+from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FILE, SOURCES
+from lockstep.pipeline.source import SourceManifest
 from lockstep.pipeline.toml_file import read_toml, validate
 from lockstep.pipeline.types import value_type
 from lockstep.settings import Settings

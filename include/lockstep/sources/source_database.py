@@ -1,8 +1,8 @@
 """Connections to a source's database, as source.toml and the environment describe them."""
 
-from lockstep.pipeline.folder import SOURCES
 from lockstep.pipeline.project import Source
-from lockstep.pipeline.source import SOURCE_FILE, SourceManifest
+from lockstep.pipeline.project_files import SOURCE_FILE, SOURCES
+from lockstep.pipeline.source import SourceManifest
 from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.postgres import RoleConnection
 

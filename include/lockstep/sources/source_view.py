@@ -20,9 +20,8 @@ from lockstep.model.window import Window
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.delta_types import arrow_type, is_nested
 from lockstep.pipeline.errors import CatalogError, PipelineError
-from lockstep.pipeline.folder import PIPELINES
-from lockstep.pipeline.manifest import PIPELINE_FILE
 from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.type_table import ValueType
 from lockstep.sources.column_reads import ColumnRead, out_of_time, why_refused
 from lockstep.sources.errors import SourceValueError
