@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, task
-from lockstep import pizzeria
 from lockstep.airflow_names import MAINTENANCE_DAG_ID
 from lockstep.airflow_ops import maintenance
 
@@ -20,7 +19,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     is_paused_upon_creation=False,
-    tags=["lockstep", pizzeria.PIPELINE, "maintenance"],
+    tags=["lockstep", "maintenance"],
     default_args={"owner": "lockstep"},
 ):
 

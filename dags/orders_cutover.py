@@ -8,13 +8,15 @@ from pathlib import Path
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
-from lockstep import pizzeria
 from lockstep.airflow_ops import cutover
 from lockstep.airflow_ops.notify import FailureNotifier
 from lockstep.model.modes import BATCH, FEEDS
+from lockstep.settings import Settings
+
+NAMES = Settings.load().names
 
 with DAG(
-    dag_id=pizzeria.CUTOVER_DAG_ID,
+    dag_id=NAMES.cutover_dag_id,
     dag_display_name="Orders, cutover",
     description="Switches what feeds the table that consumers read, if a person approves",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -38,7 +40,7 @@ with DAG(
             description="A stream must agree with the batch for so long, up to now, without a gap.",
         ),
     },
-    tags=["lockstep", pizzeria.PIPELINE, "publish"],
+    tags=["lockstep", NAMES.pipeline, "publish"],
     default_args={"owner": "lockstep"},
 ):
 

@@ -7,16 +7,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param
-from lockstep import pizzeria
 from lockstep.airflow_ops import deadlines, enrich
+from lockstep.airflow_ops.assets import hourly_asset
 from lockstep.airflow_ops.quality_gate import CheckQualityOperator
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator, spark_jars
 from lockstep.airflow_ops.timetables import HourlyWindowTimetable
 from lockstep.model.modes import ReadMode
 from lockstep.settings import Settings
 
+SETTINGS = Settings.load()
+NAMES = SETTINGS.names
+
 with DAG(
-    dag_id=pizzeria.HOURLY_DAG_ID,
+    dag_id=NAMES.hourly_dag_id,
     dag_display_name="Orders enriched, hourly",
     description="Each hour's orders, enriched from PostgreSQL into the Delta table, and checked",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -37,7 +40,7 @@ with DAG(
         )
     },
     user_defined_macros={"window_of": enrich.window_of, "spark_jars": spark_jars},
-    tags=["lockstep", pizzeria.PIPELINE, "hourly"],
+    tags=["lockstep", NAMES.pipeline, "hourly"],
     default_args={
         "owner": "lockstep",
         # One window at a time for each task, over all runs, scheduled and backfilled: one writer
@@ -53,11 +56,12 @@ with DAG(
         task_id="enrich_orders",
         doc_md="Replaces exactly the run's window in the hourly table, or leaves it as it was.",
         execution_timeout=timedelta(minutes=20),
-        **enrich.submit_arguments(Settings.load()),
+        **enrich.submit_arguments(SETTINGS),
     )
     check_quality = CheckQualityOperator(
         task_id="check_quality",
         doc_md="Checks the window. Only if nothing failed, DAGs waiting for the table may start.",
         execution_timeout=timedelta(minutes=10),
+        outlets=[hourly_asset(NAMES)],
     )
     enrich_orders >> check_quality

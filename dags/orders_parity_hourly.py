@@ -8,19 +8,22 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param, task
-from lockstep import pizzeria
 from lockstep.airflow_ops import parity
-from lockstep.airflow_ops.assets import HOURLY_ORDERS
+from lockstep.airflow_ops.assets import hourly_asset
 from lockstep.airflow_ops.notify import FailureNotifier
 from lockstep.airflow_ops.spark_jobs import spark_jars
 from lockstep.settings import Settings
 
+SETTINGS = Settings.load()
+NAMES = SETTINGS.names
+HOURLY_TABLE = hourly_asset(NAMES)
+
 with DAG(
-    dag_id=pizzeria.PARITY_DAG_ID,
+    dag_id=NAMES.parity_dag_id,
     dag_display_name="Orders parity, hourly",
     description="Each hour of the hourly table compared with each stream, at the run's own cut",
     doc_md=str(Path(__file__).with_suffix(".md")),
-    schedule=[HOURLY_ORDERS],
+    schedule=[HOURLY_TABLE],
     catchup=False,
     is_paused_upon_creation=False,
     max_active_runs=2,
@@ -32,14 +35,14 @@ with DAG(
         )
     },
     user_defined_macros={"spark_jars": spark_jars},
-    tags=["lockstep", pizzeria.PIPELINE, "parity"],
+    tags=["lockstep", NAMES.pipeline, "parity"],
     default_args={"owner": "lockstep"},
 ):
 
     @task
     def comparisons(triggering_asset_events=None, params=None):
         """The windows that were written, with each stream that is to run."""
-        events = [event.extra for event in (triggering_asset_events or {}).get(HOURLY_ORDERS, [])]
+        events = [event.extra for event in (triggering_asset_events or {}).get(HOURLY_TABLE, [])]
         return parity.comparisons(events, params["window_start"], params["window_end"])
 
     parity.CompareWindowOperator.partial(
@@ -52,5 +55,5 @@ with DAG(
         retry_delay=timedelta(minutes=1),
         execution_timeout=timedelta(minutes=20),
         on_failure_callback=FailureNotifier("Batch and stream differ, or could not be compared"),
-        **parity.comparison_arguments(Settings.load()),
+        **parity.comparison_arguments(SETTINGS),
     ).expand_kwargs(comparisons())

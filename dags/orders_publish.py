@@ -8,13 +8,15 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG
-from lockstep import pizzeria
 from lockstep.airflow_ops.notify import FailureNotifier
 from lockstep.airflow_ops.streams import SuperviseStreamOperator, restarts_param
 from lockstep.model.modes import PUBLISHER
+from lockstep.settings import Settings
+
+NAMES = Settings.load().names
 
 with DAG(
-    dag_id=pizzeria.PUBLISH_DAG_ID,
+    dag_id=NAMES.publish_dag_id,
     dag_display_name="Orders, published",
     description="Keeps the table that consumers read up to date with its feed, batch or stream",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -24,7 +26,7 @@ with DAG(
     max_active_runs=1,
     is_paused_upon_creation=False,
     params={"restarts_max": restarts_param()},
-    tags=["lockstep", pizzeria.PIPELINE, "publish"],
+    tags=["lockstep", NAMES.pipeline, "publish"],
     default_args={"owner": "lockstep", "retries": 3, "retry_delay": timedelta(seconds=10)},
 ):
     SuperviseStreamOperator(

@@ -8,12 +8,15 @@ from pathlib import Path
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
-from lockstep import pizzeria
 from lockstep.airflow_ops import repair
+from lockstep.airflow_ops.assets import hourly_asset
 from lockstep.airflow_ops.quality_gate import CheckQualityOperator
+from lockstep.settings import Settings
+
+NAMES = Settings.load().names
 
 with DAG(
-    dag_id=pizzeria.REPAIR_DAG_ID,
+    dag_id=NAMES.repair_dag_id,
     dag_display_name="Orders repair",
     description="The orders that changed after an hour was run, merged into it when approved",
     doc_md=str(Path(__file__).with_suffix(".md")),
@@ -29,7 +32,7 @@ with DAG(
             ("window_end", "Window end", "Not part of the window, e.g. 2015-01-01T12:00Z."),
         )
     },
-    tags=["lockstep", pizzeria.PIPELINE, "parity"],
+    tags=["lockstep", NAMES.pipeline, "parity"],
     default_args={
         "owner": "lockstep",
         "retries": 3,
@@ -66,6 +69,7 @@ with DAG(
         window_end="{{ params.window_end }}",
         max_active_tis_per_dag=1,
         execution_timeout=timedelta(minutes=10),
+        outlets=[hourly_asset(NAMES)],
     )
     planned >> approve
     merge(planned, approve.output) >> check_quality

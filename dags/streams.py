@@ -8,11 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG
-from lockstep import pizzeria
 from lockstep.airflow_ops.notify import FailureNotifier
 from lockstep.airflow_ops.streams import SuperviseStreamOperator, restarts_param
 from lockstep.model.modes import StreamMode
+from lockstep.settings import Settings
 
+NAMES = Settings.load().names
 DOC = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
 HOW = {
     StreamMode.LOOKUP: "changes of orders, each looked up in the database's view",
@@ -24,7 +25,7 @@ HOW = {
 
 for mode in StreamMode:
     with DAG(
-        dag_id=pizzeria.stream_dag_id(mode),
+        dag_id=NAMES.stream_dag_id(mode),
         dag_display_name=f"Stream: {mode}",
         description=f"Keeps the stream {mode} running: {HOW[mode]}",
         doc_md=DOC.replace("MODE", mode),
@@ -34,7 +35,7 @@ for mode in StreamMode:
         max_active_runs=1,  # two would stop and start each other's stream
         is_paused_upon_creation=False,
         params={"restarts_max": restarts_param()},
-        tags=["lockstep", pizzeria.PIPELINE, "stream"],
+        tags=["lockstep", NAMES.pipeline, "stream"],
         default_args={
             "owner": "lockstep",
             # For a worker that dies, or a home that cannot be read. A stream that is given up has

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import psycopg
 from lockstep.accounts import Role
 from lockstep.model.window import Window
-from lockstep.pizzeria import CAPTURED_TABLES, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
+from pizzeria.names import CAPTURED_TABLES, ORDERS_ENRICHED_BATCH
 from psycopg import sql
 
 SMALL_PIZZERIA = Path(__file__).parent / "data" / "small_pizzeria"

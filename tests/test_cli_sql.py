@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from lockstep import pizzeria
 from lockstep.cli import app
 from lockstep.errors import LakehouseError, QueryError
+from pizzeria import names as pizzeria
 from typer.testing import CliRunner
 
 ORDERS = "orders_enriched__batch"

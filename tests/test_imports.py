@@ -38,7 +38,7 @@ ALLOWED = {
     "airflow_names": set(),
     "pizzeria": {"model", "pipeline"},
     "project": {"errors"},
-    "settings": {"accounts", "errors", "pizzeria", "project"},
+    "settings": {"accounts", "errors", "pipeline", "project"},
     "faults": set(),
     "file_lock": {"errors"},
     "kafka_login": {"accounts", "settings"},
@@ -58,7 +58,7 @@ ALLOWED = {
     "stack": FOUNDATION | {"jars", "pipeline", "sources"},
     "supervise": FOUNDATION | {"stack"},
     "parity_pages": FOUNDATION | {"ledger", "pipeline", "supervise"},
-    "observe": FOUNDATION | {"sinks", "sources", "supervise"},
+    "observe": FOUNDATION | {"pipeline", "sinks", "sources", "supervise"},
     "streams": FOUNDATION
     | {
         *("cdc", "enrich", "jars", "ledger", "observe", "pipeline", "sinks", "sources", "spark"),
@@ -81,33 +81,35 @@ ALLOWED = {
     "plugins": FOUNDATION | {"airflow_ops", "airflow_ui"},
     "jobs": FOUNDATION | {"batch", "parity", "publish", "quality", "spark", "streams"},
     "pizzeria.errors": {"errors"},
-    "pizzeria.shop": FOUNDATION | {"pizzeria.errors", "sources"},
+    "pizzeria.names": {"pipeline"},
+    "pizzeria.shop": FOUNDATION | {"pizzeria.errors", "pizzeria.names", "sources"},
     "pizzeria.demo": FOUNDATION
     | {
         *("airflow_ops", "ledger", "parity", "pipeline", "sources", "stack", "supervise"),
-        *("pizzeria.errors", "pizzeria.shop"),
+        *("pizzeria.errors", "pizzeria.names", "pizzeria.shop"),
     },
     "pizzeria.commands": FOUNDATION
     | {
         *("cli", "jars", "ledger", "parity", "pipeline", "sources", "stack", "supervise"),
-        *("pizzeria.demo", "pizzeria.errors", "pizzeria.shop"),
+        *("pizzeria.demo", "pizzeria.errors", "pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.errors": {"errors"},
     "lockstep_tools.soak": FOUNDATION
     | {
         *("cdc", "observe", "pipeline", "sources", "stack", "streams", "supervise"),
-        *("lockstep_tools.errors", "pizzeria.shop"),
+        *("lockstep_tools.errors", "pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.bench": FOUNDATION
     | {
         *("batch", "cdc", "jars", "observe", "parity", "pipeline", "publish", "sinks", "sources"),
         *("spark", "stack", "supervise"),
-        *("lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.shop"),
+        *("lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.commands": FOUNDATION
     | {
         *("stack", "supervise"),
-        *("lockstep_tools.bench", "lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.shop"),
+        *("lockstep_tools.bench", "lockstep_tools.errors", "lockstep_tools.soak"),
+        *("pizzeria.names", "pizzeria.shop"),
     },
 }
 """Room: the rooms it may import. A new room is declared here, where its place can be seen."""

@@ -88,29 +88,6 @@ HISTORY_OF_BEFORE = f"{PIPELINE}/dimension_changes"
 """Of the tables that orders refer to; earlier versions made it, `lockstep upgrade` removes it."""
 DIMENSION_TABLES = (TABLE_ASSIGNMENT, CLIENTS, TABLES, PIZZAS)
 QUARANTINED_RECORDS = names.quarantine_path(SOURCE)
-QUARANTINED_COLUMNS = {
-    "stream": "string",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "decision": "string",
-    "reason": "string",
-    "value": "string",
-    "decided_at": "timestamp",
-    "last_offset": "bigint",
-    "records": "bigint",
-    "table": "string",
-    "hour": "timestamp",
-    "is_order_hour": "boolean",
-    "committed_first": "timestamp",
-    "committed_last": "timestamp",
-    "transactions": "string",
-    "transaction_count": "bigint",
-}
-"""A row for each record put aside by a stream. Of what an operator gave up a row for each table and
-hour: from last_offset on, columns that other rows leave empty (lockstep.sources.given_up says what
-is in them); reason and value are the first record's, transactions is JSON.
-"""
 STREAM_METRICS = names.METRICS_PATH
 ORDERS_ENRICHED = names.published_path(MANIFEST)
 """The published table, the one that consumers read."""

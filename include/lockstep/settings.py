@@ -5,16 +5,19 @@ home, which `lockstep up` writes for its owner alone. Nothing else is configured
 """
 
 import os
+from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, SettingsConfigDict
 
-from lockstep import pizzeria
 from lockstep.accounts import CONNECT_USER, KafkaUser, Role
 from lockstep.errors import ConfigurationError
 from lockstep.project import project_dir
+
+if TYPE_CHECKING:
+    from lockstep.pipeline.pipeline_names import PipelineNames
 
 SECRETS_FILE = "secrets.env"
 
@@ -30,6 +33,9 @@ class Settings(BaseSettings):
     """The team's SQL, DAGs, jobs and plugins; by default as project.py finds it."""
     home: Path = Field(default_factory=lambda values: values["project"] / ".lockstep")
     jars_dir: Path = Field(default_factory=lambda values: values["project"] / ".jars")
+    pipeline: str = ""
+    """The pipeline that is worked for; default: the project's choice (pyproject.toml), or its only
+    one."""
     lakehouse: str = ""
     """Folder or URI (s3a://bucket/path) of the Delta tables; default: HOME/lakehouse."""
 
@@ -169,12 +175,26 @@ class Settings(BaseSettings):
             )
         return secret.get_secret_value()
 
-    def connection(self, role: Role, database: str = pizzeria.DATABASE) -> dict[str, object]:
-        """Keyword arguments for psycopg.connect; never printed, for they hold the password."""
+    @cached_property
+    def names(self) -> "PipelineNames":
+        """All that is named after the pipeline and its source.
+
+        Raises PipelineError when there is no such pipeline, or none is chosen of several.
+        """
+        from lockstep.pipeline.pipeline_names import names_of
+
+        return names_of(self.project, self.pipeline)
+
+    def connection(self, role: Role, database: str = "") -> dict[str, object]:
+        """Keyword arguments for psycopg.connect; never printed, for they hold the password.
+
+        database: by default the one of the pipeline's source. Raises ConfigurationError when there
+        is no password, and PipelineError as `names` does.
+        """
         return {
             "host": self.postgres_host,
             "port": self.postgres_port,
-            "dbname": database,
+            "dbname": database or self.names.database,
             "user": str(role),
             "password": self.password(role),
             "connect_timeout": 5,

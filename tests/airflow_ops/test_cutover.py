@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from lockstep import pizzeria
 from lockstep.airflow_ops import cutover
 from lockstep.errors import CutoverRefusedError
 from lockstep.model.modes import FEEDS, PUBLISHER
 from lockstep.publish import switch
+from pizzeria import names as pizzeria
 
 from tests.project import PROJECT_DIR
 

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from lockstep import pizzeria
 from lockstep.airflow_names import MAINTENANCE_DAG_ID
 from lockstep.model.modes import StreamMode
+from pizzeria import names as pizzeria
 
 from tests.project import PROJECT_DIR
 
@@ -52,7 +52,7 @@ def expected(kind: str, tasks: dict[str, int | None], **differing: object) -> di
         "timetable": BY_HAND,
         "waits_for": [],
         "announces": {},
-        "tags": sorted(["lockstep", pizzeria.PIPELINE, kind]),
+        "tags": sorted(["lockstep", pizzeria.MANIFEST, kind]),
         "catchup": False,
         "is_paused": False,
         "max_active_runs": 1,
@@ -106,6 +106,7 @@ DAGS = {
     MAINTENANCE_DAG_ID: expected(
         "maintenance",
         {"maintain": None},
+        tags=["lockstep", "maintenance"],
         timetable="airflow.timetables.trigger.CronTriggerTimetable",
     ),
     **{pizzeria.stream_dag_id(mode): supervised("stream") for mode in StreamMode},

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
-from lockstep import pizzeria
+from pizzeria import names as pizzeria
 
 from tests.project import PROJECT_DIR
 

@@ -22,10 +22,10 @@ from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
 from lockstep.model.window import Window
-from lockstep.pizzeria import REPAIR_DAG_ID
 from lockstep.quality import CheckResult, QualityReport
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState, write_desired
+from pizzeria.names import REPAIR_DAG_ID
 
 HOUR = {"window_start": "2024-05-01T12:00:00+00:00", "window_end": "2024-05-01T13:00:00+00:00"}
 WINDOW = Window.parse(*HOUR.values())

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from lockstep import quality
-from lockstep.airflow_ops.assets import HOURLY_ORDERS
+from lockstep.airflow_ops.assets import hourly_asset
 from lockstep.airflow_ops.quality_gate import CheckQualityOperator, DataDocsLink
 from lockstep.errors import WindowNotWrittenError
 from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window
 from lockstep.pipeline.errors import PipelineError
 from lockstep.quality import CheckResult, QualityReport
+from pizzeria.names import NAMES
 
 SITE = "http://airflow.example:8080/lockstep/data-docs"
 START = datetime(2015, 1, 1, 11, tzinfo=UTC)
@@ -38,6 +39,9 @@ def result(status: CheckStatus) -> CheckResult:
     )
 
 
+HOURLY_TABLE = hourly_asset(NAMES)
+
+
 def gate(monkeypatch, outcome, run_start=START, **arguments):
     """Run the task on a window whose check has this outcome; returns operator and asset event."""
 
@@ -56,7 +60,7 @@ def gate(monkeypatch, outcome, run_start=START, **arguments):
         )
 
     monkeypatch.setattr(quality, "check_window", check_window)
-    operator = CheckQualityOperator(task_id="check_quality", **arguments)
+    operator = CheckQualityOperator(task_id="check_quality", outlets=[HOURLY_TABLE], **arguments)
     event = SimpleNamespace(extra={})
     run = SimpleNamespace(
         logical_date=run_start,
@@ -66,7 +70,7 @@ def gate(monkeypatch, outcome, run_start=START, **arguments):
     )
     error = None
     try:
-        operator.execute({"dag_run": run, "outlet_events": {HOURLY_ORDERS: event}})
+        operator.execute({"dag_run": run, "outlet_events": {HOURLY_TABLE: event}})
     except AirflowFailException as failure:
         error = failure
     return operator, event, error

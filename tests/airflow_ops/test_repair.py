@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
 )
-from lockstep import pizzeria
 from lockstep.airflow_ops import repair
 from lockstep.errors import (
     PostgresUnavailableError,
@@ -25,6 +24,7 @@ from lockstep.repair import plan as planning
 from lockstep.repair import run as repairing
 from lockstep.repair.changed_rows import ChangedRow, How
 from lockstep.repair.plan import RepairPlan
+from pizzeria import names as pizzeria
 
 from tests.project import PROJECT_DIR
 

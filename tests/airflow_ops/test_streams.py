@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from lockstep import pizzeria
 from lockstep.airflow_ops.stream_health import WakeReason
 from lockstep.airflow_ops.streams import SuperviseStreamOperator
 from lockstep.errors import ServiceError
@@ -17,6 +16,7 @@ from lockstep.stack import connector
 from lockstep.supervise import keeper, launcher, lease, observation
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health
+from pizzeria import names as pizzeria
 
 from tests.project import PROJECT_DIR
 from tests.supervise.conftest import behave, settings, starts

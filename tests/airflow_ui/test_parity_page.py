@@ -17,9 +17,9 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import CheckStatus, Verdict
 from lockstep.model.window import Window
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import PARITY_LEDGER, REPAIR_DAG_ID
 from lockstep.quality import CheckResult, QualityReport, data_docs
 from lockstep.settings import Settings
+from pizzeria.names import PARITY_LEDGER, REPAIR_DAG_ID
 
 from tests.ledger.compared_hours import compared_hours, line
 

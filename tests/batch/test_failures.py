@@ -23,9 +23,10 @@ from lockstep.errors import (
 )
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import HOURLY_PARTITIONS_OF_BEFORE, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.hourly_runs import HOURLY_PARTITIONS_OF_BEFORE
+from pizzeria.names import ORDERS_ENRICHED_BATCH
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
 

@@ -76,7 +76,7 @@ def test_tables_are_joined_and_each_row_has_its_own_facts_origin(
         PART.name: parts,
     }
     origin = F.col("row_xid").alias("origin")
-    enriched = from_tables(session, plan, tables, 2, origin)
+    enriched = from_tables(session, plan, tables, 2, (), origin)
     columns = {**COLUMNS, "window_date": "date", "run_id": "string", "origin": "int"}
     rows = with_cut(enriched, plan, columns, CUT).toArrow()
     assert rows.column_names == list(columns)

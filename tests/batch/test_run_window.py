@@ -13,13 +13,13 @@ from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
 from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts
 from lockstep.sources.window_slices import slice_window
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH
 from pyspark.sql import SparkSession
 
 from tests.hourly_table import (

@@ -4,10 +4,10 @@ import time
 
 import pytest
 from lockstep.accounts import Role
-from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep_tools.bench.paced_orders import place_paced
+from pizzeria.names import ORDERS
 
 pytestmark = pytest.mark.services
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from lockstep.parity import comparison
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 from lockstep_tools.bench.parity_tables import MODE, WINDOW, make_tables
+from pizzeria.names import MANIFEST
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark

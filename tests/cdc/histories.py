@@ -3,7 +3,7 @@
 import random
 
 from lockstep.cdc.records import Begin, Change, End, Record
-from lockstep.pizzeria import ORDERS
+from pizzeria.names import ORDERS
 
 TRANSACTIONS = 29
 COMMITS = [tx * 10 for tx in range(1, TRANSACTIONS + 1)]

@@ -8,12 +8,7 @@ import pytest
 from lockstep.cdc import records
 from lockstep.cdc.records import MESSAGES
 from lockstep.errors import PoisonedRecordError
-from lockstep.pizzeria import (
-    CLIENTS,
-    ORDERS,
-    ORDERS_MESSAGE_PREFIX,
-    OUTBOX,
-)
+from pizzeria.names import CLIENTS, ORDERS, ORDERS_MESSAGE_PREFIX, OUTBOX
 
 from tests.streams.topics import DECODER
 

@@ -8,7 +8,7 @@ from lockstep.cdc import transactions
 from lockstep.cdc.records import MESSAGES, Begin, Record, Skipped, SnapshotNotice
 from lockstep.cdc.transactions import TRUNCATE, Transaction, TransactionTracker
 from lockstep.errors import SnapshotRepeatedError
-from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX, TABLES
+from pizzeria.names import CLIENTS, ORDERS, OUTBOX, TABLES
 
 from tests.cdc.histories import COMMITS, change, delivered, end, interleaved, placed
 

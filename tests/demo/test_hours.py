@@ -10,12 +10,12 @@ import pytest
 from deltalake import write_deltalake
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from pizzeria.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart
 from pizzeria.demo.hours import hourly_delays, stream_delays, totals
 from pizzeria.demo.live_orders import order_times
 from pizzeria.demo.story import past_windows
+from pizzeria.names import ORDERS_ENRICHED_BATCH, change_log_table
 
 from tests.pizzeria_tables import CHANGE_LOG_COLUMNS
 

@@ -13,12 +13,12 @@ from lockstep.accounts import Role
 from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.postgres import connect
 from lockstep_tools.soak.catching_up import wait_until_caught_up
 from lockstep_tools.soak.workload import Rates, Workload
+from pizzeria.names import ORDERS_ENRICHED_BATCH
 from pizzeria.shop.generator import generate
 from pizzeria.shop.moving_pizzas import open_round
 from pyspark.sql import SparkSession

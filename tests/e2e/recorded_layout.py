@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 from deltalake import DeltaTable
 from lockstep.accounts import KafkaUser, Role
 from lockstep.kafka_login import client
-from lockstep.pizzeria import CONNECTOR
 from lockstep.settings import Settings
+from pizzeria.names import CONNECTOR
 
 SECONDS_MAX = 30
 NOT_RECORDED = ("postgres/", "kafka/data/", "postgres-location")

@@ -20,7 +20,14 @@ from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result import RESULT_FILE, write_result
-from lockstep.pizzeria import (
+from lockstep.settings import Settings
+from lockstep.sources import change_topic
+from lockstep.sources.database_catalog import read_database_catalog
+from lockstep.sources.delta import open_table, run_query
+from lockstep.streams.modes import Modes
+from lockstep.streams.runner import Runner
+from lockstep.streams.skip import skip_records
+from pizzeria.names import (
     CLIENTS,
     DIMENSION_TABLES,
     MANIFEST,
@@ -31,13 +38,6 @@ from lockstep.pizzeria import (
     TABLES,
     change_log_table,
 )
-from lockstep.settings import Settings
-from lockstep.sources import change_topic
-from lockstep.sources.database_catalog import read_database_catalog
-from lockstep.sources.delta import open_table, run_query
-from lockstep.streams.modes import Modes
-from lockstep.streams.runner import Runner
-from lockstep.streams.skip import skip_records
 from pyspark.sql import SparkSession
 
 from tests.project import PROJECT_DIR

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
-from lockstep import pizzeria
 from lockstep.ledger import book, cutovers
 from lockstep.model.modes import PUBLISHER, StreamMode
 from lockstep.model.verdict import Verdict
@@ -23,6 +22,7 @@ from lockstep.settings import Settings
 from lockstep.stack.airflow import sign_in
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, write_heartbeat
+from pizzeria import names as pizzeria
 
 from tests.e2e.conftest import read_as_a_person, stack_of_its_own
 from tests.publish.shop import PLAN, Shop, hour, published

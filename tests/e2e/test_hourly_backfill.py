@@ -8,10 +8,10 @@ import pytest
 from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import HOURLY_DAG_ID
 from lockstep.settings import Settings
 from lockstep.stack.airflow_client import AirflowClient, signed_in
 from lockstep.stack.airflow_environment import airflow_home
+from pizzeria.names import HOURLY_DAG_ID
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place
 from pyspark.sql import SparkSession

@@ -18,7 +18,6 @@ from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import HOUR, Window, last_due_window
-from lockstep.pizzeria import HOURLY_ASSET_URI, HOURLY_DAG_ID, PARITY_DAG_ID, stream_dag_id
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
@@ -29,6 +28,7 @@ from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
 from lockstep_tools.soak.drivers import drivers, kill
+from pizzeria.names import HOURLY_ASSET_URI, HOURLY_DAG_ID, PARITY_DAG_ID, stream_dag_id
 from pizzeria.shop.backdate import place_orders_at
 
 from tests.e2e.conftest import stack_of_its_own

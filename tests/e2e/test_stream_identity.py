@@ -27,7 +27,6 @@ from lockstep.errors import (
 )
 from lockstep.kafka_login import client
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import CHANGE_TOPIC, SOURCE_HISTORY
 from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
@@ -37,12 +36,13 @@ from lockstep.sources.postgres import connect
 from lockstep.stack import connector, preflight
 from lockstep.stack.airflow_environment import settings_environment
 from lockstep.stack.capture_reset import reset_capture
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.streams.identity import checkpoint_location, claim, read_remembered, table_of
 from lockstep.supervise import launcher
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 from lockstep_tools.soak.catching_up import wait_until_caught_up
 from lockstep_tools.soak.totals import current_totals
+from pizzeria.names import CHANGE_TOPIC, SOURCE_HISTORY
 from pizzeria.shop.loader import load
 from pizzeria.shop.moving_pizzas import open_round
 from pizzeria.shop.pizza_place import read_pizza_place
@@ -122,11 +122,11 @@ def change_an_order(settings: Settings, order_id: int) -> None:
 
 def recreate_slot(settings: Settings) -> None:
     """What a connector does that finds its slot gone."""
-    connector.stop(settings, pizzeria_connector(settings))
-    preflight.drop_slot(pizzeria_connector(settings))
-    connector.resume(settings, pizzeria_connector(settings))
+    connector.stop(settings, embedded_connector(settings))
+    preflight.drop_slot(embedded_connector(settings))
+    connector.resume(settings, embedded_connector(settings))
     wait_for(
-        lambda: preflight.slot_is_read(pizzeria_connector(settings)), "the connector's own new slot"
+        lambda: preflight.slot_is_read(embedded_connector(settings)), "the connector's own new slot"
     )
 
 
@@ -190,7 +190,7 @@ def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_doe
     change_an_order(stack, *open_round(stack, 1, seed=2).order_ids)
     before = current_totals(stack, StreamMode.OUTBOX)
     topic = read_remembered(stack, StreamMode.OUTBOX).topic_id
-    reset_capture(stack, pizzeria_connector(stack))
+    reset_capture(stack, embedded_connector(stack))
     with pytest.raises(TopicRecreatedError, match=re.escape(topic)):
         claim(stack, StreamMode.OUTBOX)
     assert current_totals(stack, StreamMode.OUTBOX) == before

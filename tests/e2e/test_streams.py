@@ -23,7 +23,6 @@ from lockstep.parity.check import Check, check_window
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.readiness import readiness
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.repair.changed_rows import How
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
@@ -44,6 +43,7 @@ from lockstep_tools.soak.scenarios import (
     Scenario,
 )
 from lockstep_tools.soak.totals import current_totals
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH
 from pyspark.sql import SparkSession
 
 from tests.e2e.evening import CAUGHT_UP_SECONDS_MAX, evening, expected_counts

@@ -8,7 +8,7 @@ from lockstep.enrich.plans import bind, run, run_at
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.query.at import at_rewrite, at_snapshot
-from lockstep.pizzeria import MANIFEST
+from pizzeria.names import MANIFEST
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.project import PROJECT_DIR

@@ -15,8 +15,8 @@ from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
+from pizzeria.names import ORDERS_ENRICHED_BATCH, change_log_table
 
 from tests.pizzeria_tables import CHANGE_LOG_COLUMNS
 

@@ -10,8 +10,8 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.ledger.delays import Delay, delays_of
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.window import HOUR, Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
+from pizzeria.names import ORDERS_ENRICHED_BATCH, change_log_table
 
 from tests.parity.parcels import parcels
 

@@ -12,9 +12,9 @@ from lockstep.ledger.differences_of_before import upgrade_differences
 from lockstep.ledger.entries import DIFFERENCES_COLUMNS
 from lockstep.model.verdict import Verdict
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import PARITY_DIFFERENCES
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
+from pizzeria.names import PARITY_DIFFERENCES
 
 from tests.ledger.compared_hours import DIFFERENCES, line
 

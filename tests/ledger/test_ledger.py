@@ -21,8 +21,9 @@ from lockstep.ledger.status import status_table
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
-from lockstep.pizzeria import PARITY_LEDGER, VERSION_OF_BEFORE
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
+from pizzeria.names import PARITY_LEDGER
 from rich.console import Console
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

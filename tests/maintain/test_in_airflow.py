@@ -12,12 +12,12 @@ from lockstep.maintain.airflow_files import clean_metadata
 from lockstep.maintain.outcome import State
 from lockstep.maintain.service_logs import cut_service_logs
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import stream_dag_id
 from lockstep.settings import Settings
 from lockstep.stack import files
 from lockstep.stack.airflow_client import AirflowClient, signed_in
 from lockstep.stack.files import log_path
 from lockstep.stack.postgres_database import AIRFLOW_DATABASE
+from pizzeria.names import stream_dag_id
 
 pytestmark = pytest.mark.services
 

@@ -9,7 +9,8 @@ from lockstep.maintain.tables import maintain_tables
 from lockstep.model.modes import StreamMode
 from lockstep.parity import comparison
 from lockstep.parity.comparison import Compared
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table, sql_name
+from lockstep.pipeline.names import sql_name
+from pizzeria.names import ORDERS_ENRICHED_BATCH, change_log_table
 from pyspark.sql import SparkSession
 
 from tests.maintain.aging import age

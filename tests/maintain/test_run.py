@@ -10,11 +10,11 @@ from lockstep.maintain.outcome import State
 from lockstep.maintain.report import COLUMNS
 from lockstep.maintain.run import maintain
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import LAKEHOUSE_TABLES, PARITY_LEDGER, change_log_table
 from lockstep.settings import Settings
 from lockstep.stack import files
 from lockstep.stack.airflow_environment import airflow_home
 from lockstep.stack.files import bounded_log
+from pizzeria.names import LAKEHOUSE_TABLES, PARITY_LEDGER, change_log_table
 from typer.testing import CliRunner
 
 from tests.maintain.aging import age

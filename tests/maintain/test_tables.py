@@ -12,16 +12,7 @@ from lockstep.maintain import tables
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.tables import maintain_tables
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pizzeria import (
-    LAKEHOUSE_TABLES,
-    ORDER_TIME,
-    ORDERS_ENRICHED_BATCH,
-    PARITY_LEDGER,
-    QUARANTINED_RECORDS,
-    SOURCE_HISTORY,
-    change_log_table,
-    sql_name,
-)
+from lockstep.pipeline.names import sql_name
 from lockstep.publish.step import step
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -29,6 +20,15 @@ from lockstep.sources.hourly_runs import windows_since, written_by
 from lockstep.streams.quarantine import Quarantine
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, write_desired
+from pizzeria.names import (
+    LAKEHOUSE_TABLES,
+    ORDER_TIME,
+    ORDERS_ENRICHED_BATCH,
+    PARITY_LEDGER,
+    QUARANTINED_RECORDS,
+    SOURCE_HISTORY,
+    change_log_table,
+)
 
 from tests.maintain.aging import age
 from tests.publish.shop import PLAN, Shop, hour

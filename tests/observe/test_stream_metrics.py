@@ -9,7 +9,6 @@ from deltalake import DeltaTable, write_deltalake
 from lockstep.model.modes import StreamMode
 from lockstep.observe import stream_metrics
 from lockstep.observe.stream_metrics import SCHEMA, StreamMetrics, append
-from lockstep.pizzeria import STREAM_METRICS
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.supervise.desired import DesiredState, desired_path, write_desired
@@ -21,6 +20,7 @@ from lockstep.supervise.heartbeat import (
     Latency,
     Percentiles,
 )
+from pizzeria.names import STREAM_METRICS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

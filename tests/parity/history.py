@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from lockstep.model.window import Window
-from lockstep.pizzeria import CLIENTS, PIZZAS, TABLE_ASSIGNMENT, TABLES
+from pizzeria.names import CLIENTS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 WINDOW = Window(NOON, NOON + timedelta(hours=1))

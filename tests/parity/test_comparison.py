@@ -25,8 +25,8 @@ from lockstep.parity.readiness import Readiness
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HISTORY_COLUMNS
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, SOURCE_HISTORY, change_log_table
 from lockstep.settings import Settings
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, SOURCE_HISTORY, change_log_table
 from pyspark.sql import SparkSession
 
 from tests.parity.history import COMPARED, WINDOW, History, Shop, seen_by

@@ -22,7 +22,6 @@ from lockstep.parity.readiness import Readiness
 from lockstep.parity.report import print_checks
 from lockstep.parity_pages import view
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import CLIENTS, MANIFEST, ORDERS, OUTBOX
 from lockstep.settings import Settings
 from lockstep.sources import given_up as room
 from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction
@@ -30,6 +29,7 @@ from lockstep.streams import published
 from lockstep.streams.lookup import LookupEnrichment
 from lockstep.streams.modes import JOINED
 from lockstep.streams.quarantine import Quarantine
+from pizzeria.names import CLIENTS, MANIFEST, ORDERS, OUTBOX
 from rich.console import Console
 
 from tests.project import PROJECT_DIR

@@ -3,8 +3,8 @@
 import pytest
 from lockstep.parity import lost_orders
 from lockstep.parity.lost_orders import where_lost
-from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
+from pizzeria.names import ORDERS
 
 from tests.streams import debezium
 from tests.streams.debezium import NOON

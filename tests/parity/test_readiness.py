@@ -17,15 +17,11 @@ from lockstep.parity.command import EXIT_CODES, worst
 from lockstep.parity.readiness import Readiness, modes_with_tables, readiness
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HISTORY_PARTITION
-from lockstep.pizzeria import (
-    MANIFEST,
-    ORDERS_ENRICHED_BATCH,
-    SOURCE_HISTORY,
-    VERSION_OF_BEFORE,
-)
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
 from lockstep.streams.source_history import SCHEMA
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, SOURCE_HISTORY
 
 from tests.parity.history import WINDOW
 from tests.project import PROJECT_DIR

@@ -14,8 +14,8 @@ from lockstep.parity.report import story
 from lockstep.parity.row_story import story_of
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, change_log_table
 from rich.console import Console
 from typer.testing import CliRunner
 

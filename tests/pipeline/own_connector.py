@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from lockstep.accounts import KafkaUser, Role
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
@@ -95,7 +95,7 @@ def status(settings: Settings) -> str:
 
 
 def _configuration(settings: Settings, tables: list[str]) -> dict[str, str]:
-    project = pizzeria_connector(settings).configuration()
+    project = embedded_connector(settings).configuration()
     own = {
         "slot.name": NAME,
         "slot.failover": "false",

@@ -23,7 +23,7 @@ from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.source_database import capturer_of, reader_of
 from lockstep.stack import connector
 from lockstep.stack.capture_reset import remove_capture
-from lockstep.stack.connectors import of_source, pizzeria_connector
+from lockstep.stack.connectors import embedded_connector, of_source
 from psycopg import sql
 from typer.testing import CliRunner, Result
 
@@ -202,7 +202,7 @@ def test_from_its_address_to_every_change_in_its_topic(
     assert inserted[site] == [{names_.code: "s", names_.city: "South"}]
     assert [row[names_.name] for row in inserted[sensor]] == ["new"]
     assert len({r["transaction"]["id"].split(":")[0] for r in records if r.get("op") == "c"}) == 1
-    assert connector.trouble(settings, pizzeria_connector(settings)) is None
+    assert connector.trouble(settings, embedded_connector(settings)) is None
 
 
 def test_a_connector_that_runs_is_left_alone(

@@ -4,13 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lockstep import pizzeria
 from lockstep.pipeline.catalog import Column
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.streams.as_of_commit import change_log
+from pizzeria import names as pizzeria
 
 from tests.plant.planned import FACT, NAMES, SENSOR, SITE, planned
 from tests.plant.project import MANIFEST, QUERY
@@ -62,4 +63,4 @@ def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
 
 def test_rows_without_a_version_are_of_the_pizzerias_query_as_it_is() -> None:
     """An edited query makes another version: then this one stays that of the rows of before."""
-    assert plan_named(PROJECT_DIR, pizzeria.MANIFEST).version == pizzeria.VERSION_OF_BEFORE
+    assert plan_named(PROJECT_DIR, pizzeria.MANIFEST).version == VERSION_OF_BEFORE

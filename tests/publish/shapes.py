@@ -13,7 +13,7 @@ from lockstep.pipeline.project import read_project
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FILE, SOURCES
 from lockstep.pipeline.result import RESULT_FILE, write_result
 from lockstep.pipeline.row_keys import Key
-from lockstep.pizzeria import MANIFEST
+from pizzeria.names import MANIFEST
 
 from tests.project import PROJECT_DIR
 

@@ -22,12 +22,12 @@ from lockstep.pipeline.result_tables import (
     HOURLY_PARTITION,
 )
 from lockstep.pipeline.row_keys import quoted
-from lockstep.pizzeria import ORDERS_ENRICHED, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.publish.from_hourly import whole_hours
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
 from lockstep.sinks.table_switch import switch_content
 from lockstep.sinks.window_conditions import inside_for_write
+from pizzeria.names import ORDERS_ENRICHED, ORDERS_ENRICHED_BATCH, change_log_table
 
 from tests.publish.shapes import PIZZERIA, Shape
 

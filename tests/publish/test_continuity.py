@@ -8,7 +8,6 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.errors import CutoverRefusedError, FeedBehindError, FeedReplacedError
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import change_log_table
 from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
 from lockstep.publish.publisher import Publisher
@@ -16,6 +15,7 @@ from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
+from pizzeria.names import change_log_table
 
 from tests.publish.shapes import samples
 from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import from_stream
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
+from pizzeria.names import ORDERS_ENRICHED
 
 from tests.publish.shapes import samples
 from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of

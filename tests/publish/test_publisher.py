@@ -13,7 +13,6 @@ from lockstep.cli import app
 from lockstep.errors import StreamBusyError
 from lockstep.model.modes import PUBLISHER, StreamMode
 from lockstep.pipeline import plan, project
-from lockstep.pizzeria import change_log_table
 from lockstep.publish import conditions, publisher
 from lockstep.publish import switch as cutover
 from lockstep.publish.publisher import Publisher
@@ -23,6 +22,7 @@ from lockstep.supervise import launcher, lease
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
 from lockstep.supervise.observation import observe, observe_started
+from pizzeria.names import change_log_table
 from typer.testing import CliRunner
 
 from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of

@@ -13,13 +13,13 @@ from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.result import write_result
-from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import conditions, formatting
 from lockstep.publish import switch as cutover
 from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
+from pizzeria.names import ORDERS_ENRICHED
 
 from tests.publish.shop import PLAN, Shop, hour, published, version_of
 

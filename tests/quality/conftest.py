@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
-from lockstep import pizzeria
 from lockstep.model.window import Window
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.settings import Settings
+from pizzeria import names as pizzeria
 
 PIZZA = pa.struct([("pizza", pa.string()), ("price", pa.decimal128(10, 2))])
 SCHEMA = pa.schema(

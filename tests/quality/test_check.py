@@ -17,9 +17,9 @@ from lockstep.cdc.run_commits import RepairCommit
 from lockstep.errors import LakehouseError, QualityStoreError, WindowNotWrittenError
 from lockstep.model.verdict import CheckStatus
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST
 from lockstep.quality import check_window
 from lockstep.quality.suite import row_checks
+from pizzeria.names import MANIFEST
 
 from tests.project import PROJECT_DIR
 

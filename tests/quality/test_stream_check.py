@@ -19,7 +19,6 @@ from lockstep.parity.policy import Policy
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import CHANGE_PARTITION
-from lockstep.pizzeria import MANIFEST, change_log_table
 from lockstep.quality import check_stream, stream_check
 from lockstep.quality.stream_check import (
     CHANGE_SUITE,
@@ -28,6 +27,7 @@ from lockstep.quality.stream_check import (
 )
 from lockstep.quality.stream_suite import change_checks
 from lockstep.settings import Settings
+from pizzeria.names import MANIFEST, change_log_table
 
 from tests.pizzeria_tables import CHANGE_LOG_COLUMNS, change_log_columns
 from tests.project import PROJECT_DIR

@@ -14,12 +14,12 @@ from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.repair.run import hourly_row
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
 from lockstep.sources.window_rows import rows_in
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH
 
 from tests.quality.conftest import SCHEMA
 

@@ -13,7 +13,6 @@ from lockstep.accounts import Role
 from lockstep.cdc.run_commits import RepairCommit
 from lockstep.errors import PostgresUnavailableError, RepairRefusedError, WriterBusyError
 from lockstep.model.verdict import CheckStatus
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.quality import check_window
 from lockstep.repair import plan as room
 from lockstep.repair.changed_rows import How
@@ -23,6 +22,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by
+from pizzeria.names import ORDERS_ENRICHED_BATCH
 
 from tests.hourly_table import rows_of, version_of
 from tests.repair.conftest import HOUR, Shop, run_hour, whole_rows

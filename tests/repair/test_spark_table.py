@@ -3,10 +3,10 @@
 import pytest
 from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
 from lockstep.settings import Settings
+from pizzeria.names import ORDERS_ENRICHED_BATCH
 from pyspark.sql import SparkSession
 
 from tests.repair.conftest import HOUR, Shop, whole_rows

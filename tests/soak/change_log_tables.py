@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
+from pizzeria.names import change_log_table
 
 from tests.pizzeria_tables import CHANGE_LOG_COLUMNS
 

@@ -2,9 +2,9 @@
 
 import json
 
-from lockstep.pizzeria import CLIENTS, PIZZAS
 from lockstep_tools.soak.captured import check_captured, read_captured
 from lockstep_tools.soak.open_transactions import Written
+from pizzeria.names import CLIENTS, PIZZAS
 
 TX_ID = 7
 

@@ -6,9 +6,7 @@ import time
 import httpx
 import psycopg
 import pytest
-from lockstep import pizzeria
 from lockstep.accounts import Role
-from lockstep.pizzeria import PIZZAS
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack import control
@@ -16,6 +14,8 @@ from lockstep.stack.connect import Connect
 from lockstep_tools.soak.captured import check_captured, read_captured
 from lockstep_tools.soak.connector_restarts import _until, kill, run_restarts
 from lockstep_tools.soak.open_transactions import OpenTransaction, Written, committed
+from pizzeria import names as pizzeria
+from pizzeria.names import PIZZAS
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place
 

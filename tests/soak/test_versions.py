@@ -6,9 +6,9 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.errors import LakehouseError
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep_tools.soak.versions import VersionFollower, check_versions
+from pizzeria.names import change_log_table
 
 from tests.soak.change_log_tables import append, change, settings_of
 

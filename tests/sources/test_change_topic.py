@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
 from lockstep.errors import StreamError, TopicIncompleteError
 from lockstep.kafka_login import client
+from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack.kafka import grant_reading
@@ -38,7 +39,7 @@ def topic(
 ) -> Iterator[str]:
     """A topic of the test's own in the change topic's place, with RECORDS records, all there."""
     name = f"change-topic-{uuid4().hex}"
-    monkeypatch.setattr(change_topic, "CHANGE_TOPIC", name)
+    monkeypatch.setattr(PipelineNames, "change_topic", name)
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(SECONDS_MAX)
     grant_reading(change_capture, name)
     producer = Producer(client(change_capture, KafkaUser.ADMIN))

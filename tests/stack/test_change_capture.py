@@ -9,15 +9,15 @@ import psycopg
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
-from lockstep import pizzeria
 from lockstep.accounts import KafkaUser, Role
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.settings import Settings
 from lockstep.stack import connector, control
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.stack.service import State
+from pizzeria import names as pizzeria
 
 from tests.hourly_table import empty_pizzeria
 from tests.secret_scan import leaks
@@ -200,7 +200,7 @@ def test_a_connector_that_is_gone_is_named_and_registered_again(
     assert httpx.delete(url, auth=change_capture.connect_auth, timeout=30).is_success
     assert states(change_capture)["connect"] is State.DEGRADED
     assert "is not registered" in connector.trouble(
-        change_capture, pizzeria_connector(change_capture)
+        change_capture, embedded_connector(change_capture)
     )
     control.up(change_capture, ["connect"])
     order_id = place_order(change_capture, "Berta")

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from lockstep import pizzeria
 from lockstep.accounts import KafkaUser, Role
 from lockstep.errors import ConfigurationError
 from lockstep.kafka_login import login_module
@@ -18,9 +17,10 @@ from lockstep.stack.airflow_environment import (
     settings_environment,
     write_sign_in_password,
 )
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.stack.java import properties
 from lockstep.stack.secrets import with_secrets
+from pizzeria import names as pizzeria
 from pydantic import SecretStr
 
 from tests.project import PROJECT_DIR
@@ -95,7 +95,7 @@ def test_connect_delivers_at_least_once_and_reads_passwords_from_one_file(
 
 
 def test_the_connector_is_as_configured(settings: Settings) -> None:
-    values = pizzeria_connector(settings).configuration()
+    values = embedded_connector(settings).configuration()
     secrets = settings.home / "connect" / "secrets.properties"
     assert values["database.password"] == f"${{file:{secrets}:cdc.password}}"
     assert values["slot.name"] == pizzeria.REPLICATION_SLOT
@@ -108,7 +108,7 @@ def test_the_connector_is_as_configured(settings: Settings) -> None:
 
 
 def test_everything_but_the_heartbeat_topic_is_routed(settings: Settings) -> None:
-    values = pizzeria_connector(settings).configuration()
+    values = embedded_connector(settings).configuration()
     route = re.compile(values["transforms.route.regex"])
     prefix = pizzeria.TOPIC_PREFIX
     for topic in ("public.orders", "message", "transaction", "notification"):
@@ -120,11 +120,11 @@ def test_everything_but_the_heartbeat_topic_is_routed(settings: Settings) -> Non
 def test_an_unknown_placeholder_is_named(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    template = tmp_path / "other.json"
+    template = tmp_path / "pizzeria.json"
     template.write_text(json.dumps({"slot.name": "${lockstep:slott}"}))
-    monkeypatch.setattr(connectors, "TEMPLATE", template)
+    monkeypatch.setattr(connectors, "TEMPLATES", tmp_path)
     with pytest.raises(ConfigurationError, match=r"lockstep:slott.*there are: .*slot"):
-        pizzeria_connector(settings).configuration()
+        embedded_connector(settings).configuration()
 
 
 def test_properties_are_escaped() -> None:

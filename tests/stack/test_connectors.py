@@ -15,9 +15,9 @@ from lockstep.stack import connect
 from lockstep.stack.connector_secrets import keep_passwords, password_reference, source_key
 from lockstep.stack.connectors import (
     SOURCE_TEMPLATE,
-    TEMPLATE,
+    TEMPLATES,
+    embedded_connector,
     of_source,
-    pizzeria_connector,
     table_pattern,
 )
 from lockstep.stack.secrets import with_secrets
@@ -53,7 +53,10 @@ def settings(tmp_path: Path) -> Settings:
 def test_sources_are_captured_as_the_pizzeria_is_but_for_its_outbox() -> None:
     own, project = (
         json.loads(text)
-        for text in (SOURCE_TEMPLATE.read_text(encoding="utf-8"), read_project_file(TEMPLATE))
+        for text in (
+            SOURCE_TEMPLATE.read_text(encoding="utf-8"),
+            read_project_file(TEMPLATES / "pizzeria.json"),
+        )
     )
     outbox = {name for name in project if name.startswith("snapshot.select")}
     assert outbox
@@ -61,7 +64,7 @@ def test_sources_are_captured_as_the_pizzeria_is_but_for_its_outbox() -> None:
 
 
 def test_a_sources_connector_has_names_of_its_own(settings: Settings) -> None:
-    own, other = of_source(settings, SOURCE, [ARRAYS.name]), pizzeria_connector(settings)
+    own, other = of_source(settings, SOURCE, [ARRAYS.name]), embedded_connector(settings)
     values = own.configuration()
     assert values["database.hostname"] == "db.example.com"
     assert values["database.user"] == "follower"

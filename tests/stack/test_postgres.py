@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from lockstep import pizzeria
 from lockstep.accounts import Role
 from lockstep.errors import ServiceError
 from lockstep.pipeline.project import read_project
@@ -14,6 +13,7 @@ from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.stack import control, postgres_database, process
 from lockstep.stack.files import log_path
 from lockstep.stack.service import State
+from pizzeria import names as pizzeria
 from pydantic import SecretStr
 
 pytestmark = pytest.mark.services

@@ -1,13 +1,13 @@
 """Each thing that is in the way of change data capture is named with what to do."""
 
 import pytest
-from lockstep.pizzeria import CAPTURED_TABLES
 from lockstep.settings import Settings
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.stack.preflight import DatabaseFacts, problems
+from pizzeria.names import CAPTURED_TABLES
 from pydantic import SecretStr
 
-CONNECTOR = pizzeria_connector(Settings(cdc_password=SecretStr("of the connector's role")))
+CONNECTOR = embedded_connector(Settings(cdc_password=SecretStr("of the connector's role")))
 TABLES = [["public", table] for table in CAPTURED_TABLES]
 READY = DatabaseFacts(
     wal_level="logical",

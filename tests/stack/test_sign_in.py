@@ -10,11 +10,11 @@ from uuid import uuid4
 import httpx
 import pytest
 from confluent_kafka import KafkaError, Producer
-from lockstep import pizzeria
 from lockstep.accounts import CONNECT_USER, KafkaUser
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
+from pizzeria import names as pizzeria
 from pydantic import SecretStr
 
 from tests.secret_scan import seen_in

@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 
-from lockstep.pizzeria import OUTBOX
+from pizzeria.names import OUTBOX
 
 NOON = datetime(2026, 1, 1, 12, 20, tzinfo=UTC)
 SNAPSHOT = [

@@ -33,6 +33,8 @@ MANIFEST = {
     "key": ("the Depot", "parcel_no"),
     "time": "weighed_at",
     "modes": ("outbox", "message"),
+    "outbox": "scales.outbox",
+    "message_prefix": "weighed",
     "time_zones": {"scales.weighings.at": "Europe/Berlin"},
 }
 SOURCE = {

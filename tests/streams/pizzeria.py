@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from lockstep.pizzeria import (
+from pizzeria.names import (
     CLIENTS,
     ORDERS,
     ORDERS_MESSAGE_PREFIX,

@@ -9,7 +9,6 @@ import pytest
 from lockstep.cdc import transactions
 from lockstep.cdc.records import MESSAGES, RecordDecoder
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import ORDERS_MESSAGE_PREFIX, OUTBOX
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import large, published
@@ -25,6 +24,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FACT = "scales.weighings"
 NORTH, SOUTH = ("north", Decimal("1.0")), ("south", Decimal("1.0"))
 SNAPSHOT = [{"type": "STARTED"}, {"type": "COMPLETED"}]
+
+OUTBOX, MESSAGE_PREFIX = "scales.outbox", parcels().message_prefix
 
 
 def weighed(op: str, depot: str, *grams: int) -> dict:
@@ -47,7 +48,7 @@ def as_record(tx: int, number: int, content: dict | None, mode: StreamMode) -> d
     if mode is StreamMode.OUTBOX:
         return event(tx, number, OUTBOX, "c", after={"payload": text})
     message = {
-        "prefix": ORDERS_MESSAGE_PREFIX,
+        "prefix": MESSAGE_PREFIX,
         "content": base64.b64encode(text.encode()).decode(),
     }
     return event(tx, number, "", "m", message=message)

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 from lockstep.cdc.records import MESSAGES, Change
 from lockstep.errors import PoisonedRecordError
-from lockstep.pizzeria import CLIENTS, ORDERS, ORDERS_MESSAGE_PREFIX, OUTBOX, PIZZAS
 from lockstep.streams.table_rows import TableRow
+from pizzeria.names import CLIENTS, ORDERS, ORDERS_MESSAGE_PREFIX, OUTBOX, PIZZAS
 
 from tests.streams.topics import DECODER
 

@@ -15,7 +15,6 @@ from lockstep.cdc import transactions
 from lockstep.faults import Point
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.result import Result
-from lockstep.pizzeria import ORDERS, QUARANTINED_RECORDS, SOURCE_HISTORY, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks import append_log
 from lockstep.sources import change_topic
@@ -24,6 +23,7 @@ from lockstep.streams import large, lookup, needed_versions
 from lockstep.streams import runner as running
 from lockstep.streams.rows import change_log_schema
 from lockstep.streams.runner import Stage
+from pizzeria.names import ORDERS, QUARANTINED_RECORDS, SOURCE_HISTORY, change_log_table
 
 from tests.fault_rounds import MORE_ROUNDS, seeded
 from tests.streams.pizzeria import LSN_STEP, Pizzeria, as_content, as_row, as_version

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from lockstep.cdc.records import MESSAGES, Change
 from lockstep.cdc.transactions import TRUNCATE, OffsetRange, Transaction
-from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX
 from lockstep.streams.table_rows import RowVersion, TableRow, fold_rows, followed
+from pizzeria.names import CLIENTS, ORDERS, OUTBOX
 
 LIVING = ((1, "a"), (2, "a"))
 """Rows of before the transaction, by a key of two columns."""

@@ -12,13 +12,13 @@ from lockstep.cdc.transactions import TransactionTracker
 from lockstep.errors import PostgresUnavailableError
 from lockstep.model.modes import StreamMode
 from lockstep.observe.latency import LatencyWindow
-from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX
 from lockstep.settings import Settings
 from lockstep.streams import heartbeats, published
 from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.runner import Progress, Runner
 from lockstep.streams.sink import ChangeLogSink
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
+from pizzeria.names import CLIENTS, ORDERS, OUTBOX
 
 from tests.cdc.histories import change, end, placed
 from tests.streams.topics import PLAN, open_log, passing

@@ -18,7 +18,6 @@ from lockstep.errors import (
     TopicUnknownError,
 )
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pizzeria import SOURCE_HISTORY
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of
 from lockstep.sources.delta import open_table
@@ -31,6 +30,7 @@ from lockstep.streams.identity import (
     identity_path,
 )
 from lockstep.streams.modes import Modes
+from pizzeria.names import SOURCE_HISTORY
 
 from tests.streams.conftest import MODE, WHOLE, Services, write_orders
 from tests.streams.topics import open_log

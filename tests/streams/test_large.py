@@ -8,13 +8,10 @@ import pytest
 from lockstep.cdc import transactions
 from lockstep.cdc.records import Change, Record, SnapshotNotice
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import (
-    OUTBOX,
-    change_log_table,
-)
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams.table_rows import TableRow
+from pizzeria.names import OUTBOX, change_log_table
 
 from tests.cdc.histories import placed
 from tests.streams.topics import (

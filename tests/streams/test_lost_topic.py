@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
 from lockstep.errors import StreamError, TopicRecreatedError, TopicUnknownError
 from lockstep.kafka_login import client
+from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack import control
@@ -20,6 +21,7 @@ from lockstep.stack.kafka import grant_reading
 from lockstep.streams import identity
 from lockstep.streams.identity import StreamIdentity, compare, read_capture
 from lockstep_tools.soak.connector_restarts import kill
+from pizzeria.names import CHANGE_TOPIC
 
 from tests.e2e.conftest import stack_of_its_own
 from tests.streams.conftest import WHOLE
@@ -52,7 +54,7 @@ def delete(admin: AdminClient, name: str) -> None:
 def topic(kafka: Settings, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> str:
     """A new topic in the change topic's place; the database says that all is well."""
     name = f"change-topic-{uuid4().hex}"
-    monkeypatch.setattr(change_topic, "CHANGE_TOPIC", name)
+    monkeypatch.setattr(PipelineNames, "change_topic", name)
     monkeypatch.setattr(identity, "read_capture_facts", lambda _: WHOLE.facts)
     create(admin, name)
     grant_reading(kafka, name)
@@ -133,7 +135,7 @@ class ForgetfulBroker:
     def describe_topics(self, asked: object, **_: object) -> dict[str, Future]:
         unknown: Future = Future()
         unknown.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
-        return {change_topic.CHANGE_TOPIC: unknown}
+        return {CHANGE_TOPIC: unknown}
 
     def list_topics(self, **_: object) -> SimpleNamespace:
         return self._listing
@@ -141,7 +143,7 @@ class ForgetfulBroker:
 
 @pytest.mark.parametrize(
     ("topics", "controller_id", "said"),
-    [({change_topic.CHANGE_TOPIC: None}, 1, "lists the topic"), ({}, -1, "no controller")],
+    [({CHANGE_TOPIC: None}, 1, "lists the topic"), ({}, -1, "no controller")],
 )
 def test_an_answer_that_another_one_contradicts_is_no_answer(
     tmp_path, monkeypatch: pytest.MonkeyPatch, topics: dict, controller_id: int, said: str

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from lockstep.cdc.records import Begin, Change, End, Record
 from lockstep.cdc.transactions import TransactionTracker
-from lockstep.pizzeria import ORDERS
 from lockstep.streams import open_transactions
 from lockstep.streams.open_transactions import PASSING, OpenTransactions, packed, unpacked
+from pizzeria.names import ORDERS
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 

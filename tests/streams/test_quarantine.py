@@ -10,17 +10,18 @@ from deltalake import write_deltalake
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import QUARANTINED_COLUMNS, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sources import given_up
 from lockstep.sources.delta import open_table
 from lockstep.sources.given_up import (
+    QUARANTINED_COLUMNS,
     GivenUpRecords,
     GivenUpTransaction,
     given_up_ranges,
     given_up_records,
 )
 from lockstep.streams.quarantine import Quarantine
+from pizzeria.names import QUARANTINED_RECORDS
 
 
 def lost(first: int, last: int) -> GivenUpRecords:

@@ -63,7 +63,7 @@ def test_the_new_table_takes_the_old_ones_place(stream: Settings) -> None:
     assert reached_of(open_table(open_log(stream, MODE).uri)).frontier == 120
     assert checkpoint_location(stream, MODE).exists()
     assert not (Path(stream.lakehouse) / ".rebuild").exists()
-    assert list(table_uris(stream.lakehouse_uri)) == ["orders_enriched__outbox"]
+    assert list(table_uris(stream)) == ["orders_enriched__outbox"]
     claim(stream, MODE)
 
 

@@ -12,7 +12,6 @@ from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.faults import Point
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import OUTBOX, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import published
@@ -21,6 +20,7 @@ from lockstep.streams import sink as sinking
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Runner, Stage
 from lockstep.streams.sink import ChangeLogSink
+from pizzeria.names import OUTBOX, QUARANTINED_RECORDS
 
 from tests.cdc.histories import placed
 from tests.streams.debezium import SNAPSHOT, order

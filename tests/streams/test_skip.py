@@ -9,7 +9,6 @@ from deltalake import DeltaTable
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
 from lockstep.settings import Settings
 from lockstep.sources import given_up as room
 from lockstep.sources.delta import open_table
@@ -18,6 +17,7 @@ from lockstep.streams import skip
 from lockstep.streams.given_up import given_up
 from lockstep.streams.quarantine import Quarantine
 from lockstep.streams.skip import skip_records
+from pizzeria.names import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
 
 from tests.streams import debezium
 from tests.streams.debezium import NOON, SNAPSHOT

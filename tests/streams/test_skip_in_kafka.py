@@ -12,13 +12,14 @@ from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError
 from lockstep.kafka_login import client
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import OUTBOX
+from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.given_up import given_up_ranges
 from lockstep.stack.kafka import grant_reading
 from lockstep.streams.given_up import given_up
 from lockstep.streams.skip import skip_records
+from pizzeria.names import OUTBOX
 
 from tests.streams import debezium
 from tests.streams.topics import DECODER, change_log, runner_of
@@ -51,7 +52,7 @@ class Topic:
 @pytest.fixture
 def topic(change_capture: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Topic]:
     name = f"skipped-{uuid4().hex}"
-    monkeypatch.setattr(change_topic, "CHANGE_TOPIC", name)
+    monkeypatch.setattr(PipelineNames, "change_topic", name)
     topic = Topic(change_capture, name)
     topic.create()
     grant_reading(change_capture, name)

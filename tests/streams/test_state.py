@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from lockstep.pizzeria import CLIENTS
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached
 from lockstep.streams.runner import Runner
+from pizzeria.names import CLIENTS
 
 from tests.cdc.histories import change, placed
 from tests.streams.topics import passing

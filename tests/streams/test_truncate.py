@@ -7,9 +7,9 @@ from lockstep.cdc import transactions
 from lockstep.cdc.records import MESSAGES
 from lockstep.cdc.transactions import TRUNCATE
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import ORDERS, OUTBOX, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
+from pizzeria.names import ORDERS, OUTBOX, change_log_table
 
 from tests.streams.topics import RowChange, follow, published, runner_of, serve, topic_of
 

@@ -9,9 +9,21 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError, StreamBusyError, WriterBusyError
 from lockstep.ledger.book import append_rows
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pizzeria import (
-    HISTORY_OF_BEFORE,
+from lockstep.publish.step import step
+from lockstep.settings import Settings
+from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sinks.table_of_before import name_of_before
+from lockstep.sources.hourly_runs import (
     HOURLY_PARTITIONS_OF_BEFORE,
+    SAME_ROWS,
+    windows_since,
+    written_by,
+)
+from lockstep.streams import identity, upgrade
+from lockstep.streams.identity import StreamIdentity
+from lockstep.streams.upgrade import HISTORY_OF_BEFORE
+from lockstep.supervise import lease
+from pizzeria.names import (
     LAKEHOUSE_TABLES,
     ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
@@ -19,14 +31,6 @@ from lockstep.pizzeria import (
     PARITY_LEDGER,
     SOURCE_HISTORY,
 )
-from lockstep.publish.step import step
-from lockstep.settings import Settings
-from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sinks.table_of_before import name_of_before
-from lockstep.sources.hourly_runs import SAME_ROWS, windows_since, written_by
-from lockstep.streams import identity, upgrade
-from lockstep.streams.identity import StreamIdentity
-from lockstep.supervise import lease
 
 from tests.publish.shop import PLAN, Shop, hour, published
 from tests.streams.topics import settings_of
@@ -36,7 +40,7 @@ from tests.streams.topics import settings_of
 def home(tmp_path: Path) -> Settings:
     """Its history has rows, an identity and a checkpoint location."""
     settings = settings_of(tmp_path)
-    uri = settings.table_uri(HISTORY_OF_BEFORE)
+    uri = settings.table_uri(f"pizzeria/{HISTORY_OF_BEFORE}")
     write_deltalake(uri, pa.table({"id": [1, 2]}))
     remember(settings, HISTORY, generation_of(uri))
     identity.checkpoint_location(settings, HISTORY).mkdir()
@@ -53,7 +57,7 @@ def remember(settings: Settings, mode: str, generation: str) -> None:
 
 
 def is_of_this_version(settings: Settings) -> bool:
-    folder = Path(settings.table_uri(HISTORY_OF_BEFORE)).parent
+    folder = Path(settings.table_uri(f"pizzeria/{HISTORY_OF_BEFORE}")).parent
     is_forgotten = identity.read_remembered(settings, HISTORY) is None
     return is_forgotten and [one.name for one in folder.iterdir() if "dimension" in one.name] == []
 
@@ -122,7 +126,7 @@ def test_nothing_moves_while_a_worker_runs(home: Settings, worker: str) -> None:
     """A driver of an earlier version has the same leases."""
     with lease.acquire(home, worker), pytest.raises(StreamBusyError):
         upgrade.upgrade(home)
-    assert DeltaTable.is_deltatable(home.table_uri(HISTORY_OF_BEFORE))
+    assert DeltaTable.is_deltatable(home.table_uri(f"pizzeria/{HISTORY_OF_BEFORE}"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from lockstep.cdc.records import Change, End, Record, RecordDecoder, SnapshotNot
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
 from lockstep.sources.delta import open_table
@@ -20,6 +19,7 @@ from lockstep.streams.modes import Modes
 from lockstep.streams.runner import Runner, Stage
 from lockstep.streams.sink import open_change_log
 from lockstep.streams.table_rows import TableRow
+from pizzeria.names import MANIFEST, change_log_table
 
 from tests.project import PROJECT_DIR
 

@@ -2,11 +2,12 @@
 
 from airflow.sdk import Asset
 
-from lockstep import pizzeria
+from lockstep.pipeline.names import sql_name
+from lockstep.pipeline.pipeline_names import PipelineNames
 
-HOURLY_ORDERS = Asset(
-    name="pizzeria_orders_enriched_batch",
-    uri=pizzeria.HOURLY_ASSET_URI,
-    group="pizzeria",
-)
-"""The hourly table. An event means: the window in its extra is written and its checks passed."""
+
+def hourly_asset(names: PipelineNames) -> Asset:
+    """The hourly table. An event: the window in its extra is written, and its checks passed."""
+    return Asset(
+        name=sql_name(names.hourly_table), uri=names.hourly_asset_uri, group=names.pipeline
+    )

@@ -7,7 +7,6 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lockstep.errors import LockstepError
-from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 
 
@@ -23,7 +22,7 @@ def question(feed: str, hours: int) -> str:
 
     settings = Settings.load()
     try:
-        plan = plan_named(settings.project, MANIFEST)
+        plan = plan_named(settings.project, settings.names.pipeline)
         planned = switch.plan_switch(settings, plan, feed, hours, datetime.now(UTC))
     except LockstepError as error:
         raise AirflowFailException(str(error)) from None
@@ -40,7 +39,7 @@ def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:
 
     settings, user = Settings.load(), approval["responded_by_user"]
     try:
-        plan = plan_named(settings.project, MANIFEST)
+        plan = plan_named(settings.project, settings.names.pipeline)
         line = switch.switch(
             settings, plan, feed, hours, f"{user['name']} in Airflow", datetime.now(UTC)
         )

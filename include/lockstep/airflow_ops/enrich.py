@@ -4,7 +4,6 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lockstep import pizzeria
 from lockstep.airflow_ops import windows
 from lockstep.airflow_ops.spark_jobs import job_arguments
 from lockstep.errors import WindowError
@@ -18,7 +17,7 @@ def submit_arguments(settings: Settings) -> dict[str, Any]:
     They need the DAG's macros `window_of` and `spark_jars`, and its parameter `read`.
     """
     return {
-        **job_arguments(settings, "enrich_orders_batch", pizzeria.HOURLY_DAG_ID),
+        **job_arguments(settings, "enrich_orders_batch", settings.names.hourly_dag_id),
         "application_args": [
             "--start",
             "{{ window_of(dag_run).start.isoformat() }}",

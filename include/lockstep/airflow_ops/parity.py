@@ -19,13 +19,13 @@ from airflow.sdk.exceptions import (
 )
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from lockstep import pizzeria
 from lockstep.airflow_ops.quality_gate import DataDocsLink, data_docs_url, log_report
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator, job_arguments
 from lockstep.errors import LockstepError
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
 from lockstep.model.window import Window
+from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class CompareWindowOperator(SparkJobOperator):
         from lockstep.ledger import book
 
         window = Window.parse(self.window_start, self.window_end)
-        lines = book.lines(Settings.load(), StreamMode(self.mode), since=window.start)
+        settings = Settings.load()
+        lines = book.lines(settings, StreamMode(self.mode), since=window.start)
         new = [line for line in lines if line.window == window and line.checked_at >= began]
         if not new:
             return None
@@ -137,8 +138,8 @@ class CompareWindowOperator(SparkJobOperator):
             self.log.info(
                 "%s rows changed after the cut, and no later hour brings them: the DAG %s merges "
                 "them when you approve, %s with window_start %s and window_end %s",
-                *(f"{changed:,}", pizzeria.REPAIR_DAG_ID, repair_dag_url()),
-                *(self.window_start, self.window_end),
+                *(f"{changed:,}", settings.names.repair_dag_id),
+                *(repair_dag_url(settings.names), self.window_start, self.window_end),
             )
         return new[-1]
 
@@ -180,15 +181,15 @@ def _raise_verdict(line: "Comparison") -> NoReturn:
             raise AirflowException(message) from None
 
 
-def repair_dag_url() -> str:
+def repair_dag_url(names: PipelineNames) -> str:
     """Where a repair is triggered; with the web server's own address the log's page links it."""
     address = conf.get("api", "base_url", fallback=None) or ""
-    return f"{address.rstrip('/')}/dags/{pizzeria.REPAIR_DAG_ID}"
+    return f"{address.rstrip('/')}/dags/{names.repair_dag_id}"
 
 
 def comparison_arguments(settings: Settings) -> dict[str, Any]:
     """Keyword arguments of the operator beyond window and mode; needs the macro `spark_jars`."""
-    return job_arguments(settings, "check_parity", pizzeria.PARITY_DAG_ID)
+    return job_arguments(settings, "check_parity", settings.names.parity_dag_id)
 
 
 def comparisons(events: Sequence[Mapping[str, Any]], start: str, end: str) -> list[dict[str, str]]:
@@ -228,5 +229,5 @@ def _is_waiting(settings: Settings, window: Window, mode: str) -> bool:
     from lockstep.parity.readiness import readiness
     from lockstep.pipeline.plan import plan_named
 
-    plan = plan_named(settings.project, pizzeria.MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     return readiness(settings, plan, window, StreamMode(mode)).verdict is Verdict.WAITING

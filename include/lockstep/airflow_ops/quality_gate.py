@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lockstep.airflow_names import DATA_DOCS_URL
 from lockstep.airflow_ops import enrich
-from lockstep.airflow_ops.assets import HOURLY_ORDERS
 from lockstep.errors import WindowError, WindowNotWrittenError
 from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window
@@ -38,6 +37,8 @@ class DataDocsLink(BaseOperatorLink):
 class CheckQualityOperator(BaseOperator):
     """Checks the run's window and announces it, in an asset event, only when nothing failed.
 
+    outlets: the asset to announce, one.
+
     window_start, window_end: a window to check instead of the one of the DAG's own run.
 
     A failed check fails the task at once: neither the table nor the database gets better by
@@ -50,7 +51,7 @@ class CheckQualityOperator(BaseOperator):
     ui_color = "#e8f4ea"
 
     def __init__(self, *, window_start: str = "", window_end: str = "", **kwargs: Any) -> None:
-        super().__init__(outlets=[HOURLY_ORDERS], **kwargs)
+        super().__init__(**kwargs)
         self.window_start, self.window_end = window_start, window_end
         self.data_docs_url = data_docs_url("")
 
@@ -75,7 +76,7 @@ class CheckQualityOperator(BaseOperator):
             )
         if report.status is CheckStatus.WARN:
             self.log.warning("window %s: %s", window, report.summary())
-        context["outlet_events"][HOURLY_ORDERS].extra = _extra(report)
+        context["outlet_events"][self.outlets[0]].extra = _extra(report)
 
     def _window(self, context: dict[str, Any]) -> Window:
         if self.window_start or self.window_end:

@@ -201,10 +201,10 @@ class StreamHealthTrigger(BaseTrigger):
     def _connector_failure(self, settings: Settings) -> str | None:
         """Why the connector failed; a Connect that is away is logged once, as no failure."""
         from lockstep.stack import connector
-        from lockstep.stack.connectors import pizzeria_connector
+        from lockstep.stack.connectors import embedded_connector
 
         try:
-            why = connector.failure(settings, pizzeria_connector(settings))
+            why = connector.failure(settings, embedded_connector(settings))
         except LockstepError as error:
             if self._connect_answers:
                 self.log.warning("%s", error)

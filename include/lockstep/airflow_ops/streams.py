@@ -140,7 +140,7 @@ class SuperviseStreamOperator(BaseOperator):
     def _restart_connector(self, why: str, watch: dict[str, Any]) -> NoReturn:
         """Restart what failed in Kafka Connect; all streams that are supervised may do so."""
         from lockstep.stack import connector
-        from lockstep.stack.connectors import pizzeria_connector
+        from lockstep.stack.connectors import embedded_connector
 
         now, before = datetime.now(UTC), watch["connector_restarted_at"]
         worked = (now - datetime.fromisoformat(before)).total_seconds() if before else 0.0
@@ -150,7 +150,7 @@ class SuperviseStreamOperator(BaseOperator):
         self.log.warning("%s; restart %d of %s", why, step.number, self.restarts_max)
         try:
             settings = Settings.load()
-            connector.restart_failed(settings, pizzeria_connector(settings))
+            connector.restart_failed(settings, embedded_connector(settings))
         except LockstepError as error:
             self.log.warning("The connector could not be restarted: %s", error)
         restarted = {

@@ -14,7 +14,7 @@ from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from lockstep.airflow_names import DATA_DOCS_URL
 from lockstep.ledger.entries import Comparison
-from lockstep.pizzeria import HOURLY_DAG_ID
+from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.quality.data_docs import SITE, newest_record
 from lockstep.quality.judgement import quality_folder
 from lockstep.settings import Settings
@@ -38,7 +38,8 @@ def create_app(folder: Path | None = None) -> FastAPI:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     def page(path: str) -> Response:
-        return _answer(folder or docs_folder(Settings.load()), path)
+        settings = Settings.load()
+        return _answer(settings.names, folder or docs_folder(settings), path)
 
     return app
 
@@ -56,12 +57,12 @@ def docs_of(settings: Settings, line: Comparison) -> dict[str, str] | None:
     return {"href": f"{DATA_DOCS_URL}/{record['page']}", "status": record["status"]}
 
 
-def _answer(folder: Path, path: str) -> Response:
+def _answer(names: PipelineNames, folder: Path, path: str) -> Response:
     file = _file_within(folder.resolve(), path)
     if file is not None:
         return FileResponse(file, headers=HEADERS)
     if path in ("", INDEX):
-        return _notice(HTTPStatus.OK, "Nothing has been checked yet", NOTHING_YET)
+        return _notice(HTTPStatus.OK, "Nothing has been checked yet", _nothing_yet(names))
     return _notice(HTTPStatus.NOT_FOUND, "No such page", NO_SUCH_PAGE)
 
 
@@ -83,11 +84,15 @@ def _notice(status: HTTPStatus, title: str, text: str) -> HTMLResponse:
     return HTMLResponse(html, status_code=status, headers=HEADERS)
 
 
+def _nothing_yet(names: PipelineNames) -> str:
+    return (
+        "<p>The hourly run checks each window after it has written it, and its results appear "
+        f"here. Start the DAG <code>{names.hourly_dag_id}</code>, or backfill it, and come back."
+        "</p>"
+    )
+
+
 NOTICE_STYLE = "font: 16px sans-serif; max-width: 40em; margin: 4em auto; line-height: 1.5"
-NOTHING_YET = (
-    "<p>The hourly run checks each window after it has written it, and its results appear here. "
-    f"Start the DAG <code>{HOURLY_DAG_ID}</code>, or backfill it, and come back.</p>"
-)
 NO_SUCH_PAGE = (
     "<p>This page was not built, or has been removed since. "
     f"<a href='{DATA_DOCS_URL}/'>All checked windows</a></p>"

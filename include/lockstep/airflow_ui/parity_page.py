@@ -3,6 +3,7 @@
 Rendered by lockstep.parity_pages, without scripts; signed-in users only, like Data Docs.
 """
 
+from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -18,19 +19,11 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.parity_pages import view
 from lockstep.parity_pages.render import render
+from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pizzeria import MANIFEST, PARITY_DAG_ID, REPAIR_DAG_ID
 from lockstep.settings import Settings
 
 REFRESH_SECONDS = 30
-_LINKS = {
-    "dag_id": PARITY_DAG_ID,
-    "dag_url": f"/dags/{PARITY_DAG_ID}",
-    "repair_dag_id": REPAIR_DAG_ID,
-    "repair_dag_url": f"/dags/{REPAIR_DAG_ID}",
-    "docs_url": f"{DATA_DOCS_URL}/",
-    "overview_url": f"{PARITY_URL}/",
-}
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -50,22 +43,21 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @app.get("/")
     def overview() -> HTMLResponse:
         return _answer(
-            "parity.html",
-            lambda: _overview(settings or Settings.load()),
-            refresh_seconds=REFRESH_SECONDS,
+            settings or Settings.load(), "parity.html", _overview, refresh_seconds=REFRESH_SECONDS
         )
 
     @app.get("/hour")
     def hour(mode: StreamMode, start: str, end: str) -> HTMLResponse:
         return _answer(
+            settings or Settings.load(),
             "hour.html",
-            lambda: _hour(settings or Settings.load(), Window.parse(start, end), mode),
+            lambda used: _hour(used, Window.parse(start, end), mode),
             refresh_seconds=0,
         )
 
     @app.get("/{path:path}")
     def nothing(path: str) -> HTMLResponse:
-        return _notice(HTTPStatus.NOT_FOUND, "There is no such page.")
+        return _notice(settings or Settings.load(), "There is no such page.")
 
     return app
 
@@ -81,7 +73,18 @@ def _hour(settings: Settings, window: Window, mode: StreamMode) -> dict:
 
 def _plan(settings: Settings) -> Plan:
     """Of the project's folder as it is now."""
-    return plan_named(settings.project, MANIFEST)
+    return plan_named(settings.project, settings.names.pipeline)
+
+
+def _links(names: PipelineNames) -> dict[str, str]:
+    return {
+        "dag_id": names.parity_dag_id,
+        "dag_url": f"/dags/{names.parity_dag_id}",
+        "repair_dag_id": names.repair_dag_id,
+        "repair_dag_url": f"/dags/{names.repair_dag_id}",
+        "docs_url": f"{DATA_DOCS_URL}/",
+        "overview_url": f"{PARITY_URL}/",
+    }
 
 
 def _hour_url(window: Window, mode: StreamMode) -> str:
@@ -89,15 +92,21 @@ def _hour_url(window: Window, mode: StreamMode) -> str:
     return f"{PARITY_URL}/hour?{urlencode({'mode': mode} | bounds)}"
 
 
-def _answer(template: str, values: object, *, refresh_seconds: int) -> HTMLResponse:
+def _answer(
+    settings: Settings,
+    template: str,
+    values: Callable[[Settings], dict],
+    *,
+    refresh_seconds: int,
+) -> HTMLResponse:
     try:
-        found = values()
+        found = values(settings)
     except LockstepError as error:
-        return _notice(HTTPStatus.NOT_FOUND, str(error))
-    html = render(template, found | _LINKS | {"refresh_seconds": refresh_seconds})
+        return _notice(settings, str(error))
+    html = render(template, found | _links(settings.names) | {"refresh_seconds": refresh_seconds})
     return HTMLResponse(html, headers=HEADERS)
 
 
-def _notice(status: HTTPStatus, text: str) -> HTMLResponse:
-    html = render("notice.html", {"text": text, "refresh_seconds": 0} | _LINKS)
-    return HTMLResponse(html, status_code=status, headers=HEADERS)
+def _notice(settings: Settings, text: str) -> HTMLResponse:
+    html = render("notice.html", {"text": text, "refresh_seconds": 0} | _links(settings.names))
+    return HTMLResponse(html, status_code=HTTPStatus.NOT_FOUND, headers=HEADERS)

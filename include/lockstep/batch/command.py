@@ -7,7 +7,6 @@ from lockstep.batch.run import run_window
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 
@@ -24,7 +23,9 @@ def enrich_window(start: str, end: str, read: ReadMode) -> None:
     try:
         finished = run_window(spark, settings, window, read)
         rows = f"{finished.commit.orders_at_cut:,} rows of {window} enriched"
-        report(finished.commit, finished.seconds, rows, settings.table_uri(ORDERS_ENRICHED_BATCH))
+        report(
+            finished.commit, finished.seconds, rows, settings.table_uri(settings.names.hourly_table)
+        )
     finally:
         spark.stop()
 

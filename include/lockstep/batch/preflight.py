@@ -4,7 +4,7 @@ from lockstep import jars
 from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
 from lockstep.model.modes import ReadMode
-from lockstep.pizzeria import DATABASE, ENRICHMENT_TABLES, VIEW
+from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import require_writable
 from lockstep.sources.hourly_runs import open_hourly, require_layout
@@ -17,15 +17,19 @@ def check_ready(settings: Settings, read_mode: ReadMode) -> None:
     require_writable(settings)
     if (hourly := open_hourly(settings)) is not None:
         require_layout(hourly)
-    relations = ENRICHMENT_TABLES if read_mode is ReadMode.TABLES else (*ENRICHMENT_TABLES, VIEW)
+    plan = plan_named(settings.project, settings.names.pipeline)
+    relations = list(map(str, plan.tables))
+    if read_mode is ReadMode.VIEW:
+        relations.append(str(plan.manifest.view))
     with connect(settings, Role.BATCH_READER) as connection:
         found = connection.execute(
             "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL",
-            (list(relations),),
+            (relations,),
         )
         missing = [name for (name,) in found]
     if missing:
         raise PostgresUnavailableError(
-            f"database {DATABASE} at {settings.postgres_host}:{settings.postgres_port} lacks "
-            f"{', '.join(missing)}; `lockstep up --only postgres` creates what is missing"
+            f"database {settings.names.database} at {settings.postgres_host}:"
+            f"{settings.postgres_port} lacks {', '.join(missing)}; `lockstep up --only postgres` "
+            "creates what is missing"
         )

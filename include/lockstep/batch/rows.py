@@ -1,6 +1,6 @@
 """The rows of the hourly table, from either read mode. Pure: DataFrame to DataFrame."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from lockstep.enrich.plans import bind, run
@@ -9,7 +9,6 @@ from lockstep.pipeline.delta_types import is_nested
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import at_snapshot
-from lockstep.pizzeria import SMALL_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -37,21 +36,20 @@ def from_tables(
     plan: Plan,
     tables: Mapping[TableName, "DataFrame"],
     facts: int,
+    small: Collection[TableName],
     origin: "Column",
 ) -> "DataFrame":
     """The tables joined by the pipeline's query, each row with the origin that its fact has.
 
     facts: how many there are; of a table that is read for the window no more rows than that can be
-        referred to. JDBC says nothing of sizes to Spark, so the small sides of the joins are named
-        here.
+        referred to. small: tables that are read whole, for they have few rows. JDBC says nothing of
+        sizes to Spark, so the small sides of the joins are named here.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     for name, planned in plan.tables.items():
         rows = tables[name].select(*map(quoted, planned.columns))
-        is_small = name.name in SMALL_TABLES or (
-            planned is not plan.fact and facts <= BROADCAST_ROWS_MAX
-        )
+        is_small = name in small or (planned is not plan.fact and facts <= BROADCAST_ROWS_MAX)
         bind(rows.hint("broadcast" if is_small else "shuffle_hash"), name)
     keys = [
         F.col(quoted(column)).alias(name)

@@ -20,13 +20,13 @@ from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, ORIGIN
+from lockstep.pizzeria import ORIGIN
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.origin import OF_FACT, OF_VIEW, origin_column
 from lockstep.sources.postgres import connect
-from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts
+from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts, small_tables
 from lockstep.sources.window_slices import slice_window
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def run_window(
     Raises PipelineError, PostgresUnavailableError, LakehouseError, WriterBusyError.
     """
     started = time.monotonic()
-    plan = plan_named(settings.project, MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     # Step 1: be the only writer, with room to write.
     # Step 2: export the snapshot that everything below reads.
     with (
-        sole_writer(settings, ORDERS_ENRICHED_BATCH),
+        sole_writer(settings, settings.names.hourly_table),
         connect(settings, Role.BATCH_READER) as exporting,
         spark_failures(settings),
         exported_snapshot(exporting) as exported,
@@ -65,7 +65,7 @@ def run_window(
         # Step 4: read under the snapshot, enrich, and replace the window in one commit.
         enriched, count = _enriched(spark, settings, plan, exported, window, read_mode)
         commit = RunCommit(window, read_mode, count, cut, plan.version)
-        table_uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
+        table_uri = settings.table_uri(settings.names.hourly_table)
         columns = {**plan.result.columns, **HOURLY_COLUMNS, **ORIGIN}
         rows = with_cut(enriched, plan, columns, cut)
         replace_window(rows, table_uri, plan.time, window, commit.as_json())
@@ -94,4 +94,5 @@ def _enriched(
         origin = origin_column(OF_VIEW, snapshot)
         return from_view(reader.view(slices), plan.result.columns, origin), rows
     origin = origin_column(OF_FACT, snapshot)
-    return from_tables(spark, plan, reader.tables(window, slices), rows, origin), rows
+    tables = reader.tables(window, slices)
+    return from_tables(spark, plan, tables, rows, small_tables(plan), origin), rows

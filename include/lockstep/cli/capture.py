@@ -7,17 +7,16 @@ import typer
 from rich.console import Console
 
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pizzeria import CHANGE_TOPIC, REPLICATION_SLOT
 from lockstep.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 
 WARNING = (
-    f"This deletes the replication slot {REPLICATION_SLOT} and the topic {CHANGE_TOPIC} with all "
-    "changes in it. Capture then begins with a snapshot of the database as it is now: what tables "
-    "show of earlier times cannot be made again. They stay as they are until each is rebuilt by "
-    "`lockstep stream rebuild`. If a stream feeds the published table, let the batch feed it "
-    "first: `lockstep publish switch batch`."
+    "This deletes the replication slot {slot} and the topic {topic} with all changes in it. "
+    "Capture then begins with a snapshot of the database as it is now: what tables show of earlier "
+    "times cannot be made again. They stay as they are until each is rebuilt by `lockstep stream "
+    "rebuild`. If a stream feeds the published table, let the batch feed it first: `lockstep "
+    "publish switch batch`."
 )
 
 
@@ -35,20 +34,22 @@ def reset(
     Refused while a stream runs. If it is broken off, do it again.
     """
     from lockstep.stack.capture_reset import reset_capture
-    from lockstep.stack.connectors import pizzeria_connector
+    from lockstep.stack.connectors import embedded_connector
     from lockstep.stack.secrets import with_secrets
     from lockstep.supervise import lease
 
     console = Console(soft_wrap=True)
-    console.print(WARNING, highlight=False)
+    settings = Settings.load()
+    names = settings.names
+    console.print(WARNING.format(slot=names.slot, topic=names.change_topic), highlight=False)
     if not yes:
         typer.confirm("Begin from scratch?", abort=True)
-    settings = with_secrets(Settings.load())
+    settings = with_secrets(settings)
     with ExitStack() as held:
         for mode in (*StreamMode, HISTORY):
             held.enter_context(lease.acquire(settings, mode))
         with console.status("beginning change capture from scratch …"):
-            reset_capture(settings, pizzeria_connector(settings))
+            reset_capture(settings, embedded_connector(settings))
     console.print(
         "capture has begun from scratch; now `lockstep stream rebuild` each mode that you use"
     )

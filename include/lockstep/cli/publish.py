@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from lockstep.model.modes import BATCH, FEEDS, PUBLISHER, StreamMode
-from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 
 WRITER_SECONDS_MAX = 60.0
@@ -80,7 +79,7 @@ def step() -> None:
     from lockstep.publish.step import step as publish_step
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
-    plan = plan_named(settings.project, MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     with console.status("publishing …"):
         while not (done := publish_step(settings, plan, WRITER_SECONDS_MAX)).is_all:
             pass
@@ -106,7 +105,10 @@ def switch(
     from lockstep.publish import switch as cutover
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
-    hours, plan = hours or settings.cutover_hours, plan_named(settings.project, MANIFEST)
+    hours, plan = (
+        hours or settings.cutover_hours,
+        plan_named(settings.project, settings.names.pipeline),
+    )
     planned = cutover.plan_switch(settings, plan, feed.value, hours, datetime.now(UTC))
     console.print(formatting.of_planned(planned))
     if not yes:
@@ -127,7 +129,7 @@ def _feeds_table(settings: Settings) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("stream", "may feed it", "because"):
         table.add_column(title)
-    version = plan_named(settings.project, MANIFEST).version
+    version = plan_named(settings.project, settings.names.pipeline).version
     compared = {line.mode for line in book.judged(settings)}
     for mode in (mode for mode in StreamMode if mode in compared):
         now = datetime.now(UTC)

@@ -7,12 +7,10 @@ How an answer looks is in sql_answer.py.
 import re
 import time
 from enum import StrEnum
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lockstep import pizzeria
 from lockstep.errors import LakehouseError, QueryError
 from lockstep.settings import Settings
 
@@ -44,8 +42,7 @@ def sql(
         str,
         typer.Argument(
             metavar="QUERY",
-            help="One SELECT; a table goes by the last part of its path: "
-            f"{PurePosixPath(pizzeria.ORDERS_ENRICHED_BATCH).name}.",
+            help="One SELECT; a table goes by the last part of its path, such as orders__batch.",
         ),
     ],
     answer_format: Annotated[
@@ -83,7 +80,7 @@ def answer(settings: Settings, query: str) -> "pa.RecordBatchReader":
     from lockstep.sources import delta
 
     _refuse_all_but_select(query)
-    uris = delta.table_uris(settings.lakehouse_uri)
+    uris = delta.table_uris(settings)
     if not uris:
         raise LakehouseError(
             f"the lakehouse {settings.lakehouse_uri} holds no Delta table yet: "

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.names import sql_name
-from lockstep.pizzeria import DIMENSION_TABLES, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def skip(
     first, last = _stretch(offsets, until)
     with console.status(f"reading the change topic from offset {first} on …"):
         given_up = skip_records(settings, first, last)
-    _print(console, given_up)
+    _print(console, settings, given_up)
     if stopped := _stopped_by_a_record(settings):
         console.print(
             f"stopped by a record: start with `lockstep stream start {' '.join(stopped)}`, or "
@@ -67,29 +66,36 @@ def _stretch(offsets: str, until: str | None) -> tuple[int, int | None]:
     return int(first), None if until == END else int(until)
 
 
-def _print(console: Console, given_up: "Sequence[GivenUpRecords]") -> None:
+def _print(console: Console, settings: Settings, given_up: "Sequence[GivenUpRecords]") -> None:
     """What was lost of each table and hour, in a line."""
     from lockstep.parity.given_up import count, named
+    from lockstep.pipeline.plan import plan_named
+    from lockstep.streams.table_rows import text_of
 
+    plan = plan_named(settings.project, settings.names.pipeline)
+    looked_up = {text_of(name) for name in plan.tables if name != plan.fact.name}
     total = sum(one.records for one in given_up)
     is_or_are = "is" if total == 1 else "are"
     console.print(f"{count(total, 'record')} {is_or_are} given up ({given_up[0].reason})")
     for one in given_up[:SHOWN_GROUPS]:
-        console.print(f"  {named(one)}, {_windows(one)}")
+        console.print(f"  {named(one)}, {_windows(one, looked_up)}")
     if len(given_up) > SHOWN_GROUPS:
-        table = sql_name(QUARANTINED_RECORDS)
+        table = sql_name(settings.names.quarantine)
         console.print(f"and more: {len(given_up):,} rows in {table}, see `lockstep sql`")
     console.print("streams that run pass them from now on, and parity names them")
 
 
-def _windows(one: "GivenUpRecords") -> str:
-    """Which windows it touches, as parity.given_up judges them."""
+def _windows(one: "GivenUpRecords", looked_up: set[str]) -> str:
+    """Which windows it touches, as parity.given_up judges them.
+
+    looked_up: the tables that the fact is joined with.
+    """
     if one.hour is not None and one.is_order_hour:
         return f"window {one.hour:%Y-%m-%d %H:%M} UTC"
     if one.committed_first is None:
         return "windows unknown"
     times = f"{one.committed_first:%Y-%m-%d %H:%M:%S} to {one.committed_last:%H:%M:%S} UTC"
-    later = " and later ones" if one.table in DIMENSION_TABLES else ""
+    later = " and later ones" if one.table in looked_up else ""
     return f"windows open at their commits, {times}{later}"
 
 

@@ -23,7 +23,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import PARITY_DIFFERENCES, PARITY_LEDGER, VERSION_OF_BEFORE
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table, run_query
@@ -42,8 +42,8 @@ def append(settings: Settings, line: Comparison, differences: Sequence[Differenc
     if differences:
         require_row_keys(settings)
         rows = [_difference_row(line, difference) for difference in differences]
-        append_rows(settings, PARITY_DIFFERENCES, DIFFERENCES_COLUMNS, rows)
-    append_rows(settings, PARITY_LEDGER, LEDGER_COLUMNS, [line_row(line)])
+        append_rows(settings, settings.names.differences, DIFFERENCES_COLUMNS, rows)
+    append_rows(settings, settings.names.ledger, LEDGER_COLUMNS, [line_row(line)])
 
 
 def lines(
@@ -58,12 +58,12 @@ def lines(
         conditions.append(f"window_start >= TIMESTAMP '{since.isoformat()}'")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     query = f"SELECT * FROM ledger {where} ORDER BY checked_at"  # noqa: S608
-    return [_line_of(row) for row in rows_of(settings, PARITY_LEDGER, query)]
+    return [_line_of(row) for row in rows_of(settings, settings.names.ledger, query)]
 
 
 def judged(settings: Settings) -> list[Judged]:
     """The least of every line: a year of hours and modes is read in a moment."""
-    uri = settings.table_uri(PARITY_LEDGER)
+    uri = settings.table_uri(settings.names.ledger)
     if not DeltaTable.is_deltatable(uri):
         return []
     ledger = open_table(uri)
@@ -92,7 +92,7 @@ def differences(settings: Settings, check_id: str) -> list[Difference]:
     require_row_keys(settings)
     of_check = check_id.replace("'", "''")  # DataFusion has no bound values here
     query = f"SELECT * FROM ledger WHERE check_id = '{of_check}'"  # noqa: S608
-    found = [_difference_of(row) for row in rows_of(settings, PARITY_DIFFERENCES, query)]
+    found = [_difference_of(row) for row in rows_of(settings, settings.names.differences, query)]
     return sorted(found, key=lambda one: (one.kind, one.key_values))
 
 

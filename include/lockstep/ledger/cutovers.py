@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from lockstep.ledger.book import append_rows, rows_of
-from lockstep.pizzeria import CUTOVERS
 from lockstep.settings import Settings
 
 CUTOVERS_COLUMNS = {
@@ -47,10 +46,10 @@ class Cutover:
 
 def append(settings: Settings, line: Cutover) -> None:
     """Add a line; nothing is rewritten. Raises LakehouseError."""
-    append_rows(settings, CUTOVERS, CUTOVERS_COLUMNS, [asdict(line)])
+    append_rows(settings, settings.names.cutovers, CUTOVERS_COLUMNS, [asdict(line)])
 
 
 def lines(settings: Settings) -> list[Cutover]:
     """All switches, the oldest first."""
     query = "SELECT * FROM ledger ORDER BY published_version"
-    return [Cutover(**row) for row in rows_of(settings, CUTOVERS, query)]
+    return [Cutover(**row) for row in rows_of(settings, settings.names.cutovers, query)]

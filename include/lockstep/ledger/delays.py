@@ -10,7 +10,6 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import quoted
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.window_conditions import of_time
 from lockstep.sources.delta import open_table, run_query
@@ -38,8 +37,8 @@ class Delays:
 
 def delays_of(settings: Settings, plan: Plan, window: Window, mode: StreamMode) -> Delays:
     """Raises LakehouseError or WindowNotWrittenError when a table or the window is not there."""
-    hourly = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
-    log = open_table(settings.table_uri(change_log_table(mode)))
+    hourly = open_table(settings.table_uri(settings.names.hourly_table))
+    log = open_table(settings.table_uri(settings.names.change_log(mode)))
     taken_at = {cut.run_id: cut.taken_at for cut in written_by(hourly, window).cuts}
     within = of_time(window, quoted(plan.time))
     batch = f"""

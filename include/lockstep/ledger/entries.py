@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
-from lockstep.pizzeria import VERSION_OF_BEFORE
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 
 LEDGER_COLUMNS = {
     "check_id": "string",

@@ -12,7 +12,6 @@ from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.service_logs import cut_service_logs
 from lockstep.maintain.sizes import size_of
 from lockstep.maintain.tables import maintain_tables
-from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.stack.kafka import topic_folder
 
@@ -43,7 +42,7 @@ def _outcome_of(what: str, part: Callable[[], Outcome]) -> Outcome:
 
 def _change_topic(settings: Settings) -> Iterator[Outcome]:
     """Of the embedded Kafka; of another one the size is not known here."""
-    folder = topic_folder(settings, CHANGE_TOPIC)
+    folder = topic_folder(settings, settings.names.change_topic)
     if folder.is_dir():
         note = "every change since the snapshot, from which tables are rebuilt"
         yield Outcome("change topic", str(folder), State.KEPT, size_of(folder), 0, note)

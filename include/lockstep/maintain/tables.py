@@ -18,12 +18,6 @@ from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.sizes import in_words, size_of
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.names import sql_name
-from lockstep.pizzeria import (
-    LAKEHOUSE_TABLES,
-    ORDERS_ENRICHED_BATCH,
-    SOURCE_HISTORY,
-    change_log_table,
-)
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import tidy, translate_delta_errors
 from lockstep.sinks.dead_files import dead_files, remove_dead_files
@@ -34,11 +28,6 @@ from lockstep.supervise.desired import is_desired
 PATIENCE_SECONDS = 10.0
 """For another writer's commit; an hourly run holds its table longer, and comes again in an hour."""
 MILLION = 1_000_000
-_MODES = {
-    **{change_log_table(mode): (str(mode),) for mode in StreamMode},
-    SOURCE_HISTORY: (HISTORY,),
-}
-"""Tables that a stream writes: the leases under which it does."""
 
 
 def maintain_tables(settings: Settings, *, is_dry_run: bool) -> Iterator[Outcome]:
@@ -47,14 +36,14 @@ def maintain_tables(settings: Settings, *, is_dry_run: bool) -> Iterator[Outcome
         note = "no writer's lock on an object store: vacuum its tables while none is written"
         yield Outcome("tables", settings.lakehouse_uri, State.SKIPPED, note=note)
         return
-    for table in LAKEHOUSE_TABLES:
+    for table in settings.names.tables:
         folder = Path(settings.table_uri(table))
         if DeltaTable.is_deltatable(str(folder)):
             yield _maintain(settings, table, folder, is_dry_run)
 
 
 def _maintain(settings: Settings, table: str, folder: Path, is_dry_run: bool) -> Outcome:
-    work = _of_a_stream if table in _MODES else _of_a_writer
+    work = _of_a_stream if table in _leases(settings) else _of_a_writer
     before = size_of(folder)
     try:
         state, freed, note = work(settings, table, folder, is_dry_run)
@@ -76,7 +65,8 @@ def _of_a_writer(settings: Settings, table: str, folder: Path, is_dry_run: bool)
     with writer_lock(folder, PATIENCE_SECONDS):
         # Dead files first: it makes room, and what the compaction replaces is kept for a while.
         dead = remove_dead_files(folder)
-        if table != ORDERS_ENRICHED_BATCH:  # a run writes large files, and Spark shortens its log
+        # An hourly run writes large files, and Spark shortens its log.
+        if table != settings.names.hourly_table:
             _join_small_files(settings, folder)
     return State.DONE, dead.bytes, in_words(dead)
 
@@ -92,15 +82,21 @@ def _join_small_files(settings: Settings, folder: Path) -> None:
 
 def _of_a_stream(settings: Settings, table: str, folder: Path, is_dry_run: bool) -> _Done:
     dead = dead_files(folder)
-    growth = _growth(folder)
-    if owner := _owner(settings, _MODES[table]):
+    growth, leases = _growth(folder), _leases(settings)[table]
+    if owner := _owner(settings, leases):
         return State.OWNER, 0, f"{growth}; {owner} removes {in_words(dead)} itself"
     if dead.count and not is_dry_run:
         with ExitStack() as held:
-            for mode in _MODES[table]:
+            for mode in leases:
                 held.enter_context(lease.acquire(settings, mode))
             dead = remove_dead_files(folder)
     return State.KEPT, dead.bytes, f"{growth}; {in_words(dead)}"
+
+
+def _leases(settings: Settings) -> dict[str, tuple[str, ...]]:
+    """The tables that a stream writes, and the leases under which it does."""
+    logs = {settings.names.change_log(mode): (str(mode),) for mode in StreamMode}
+    return {**logs, settings.names.history: (HISTORY,)}
 
 
 def _owner(settings: Settings, modes: tuple[str, ...]) -> str | None:

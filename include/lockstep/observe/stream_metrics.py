@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lockstep.errors import LockstepError
 from lockstep.observe.latency import HOPS
-from lockstep.pizzeria import STREAM_METRICS
+from lockstep.pipeline.names import METRICS_PATH
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.supervise.desired import read_desired
@@ -95,7 +95,7 @@ class StreamMetrics:
         try:
             append(self._settings, heartbeats)
         except Exception as error:
-            log.warning("no row was added to %s this time: %s", STREAM_METRICS, error)
+            log.warning("no row was added to %s this time: %s", METRICS_PATH, error)
             return False
         return True
 
@@ -105,9 +105,9 @@ def append(settings: Settings, heartbeats: Sequence[Heartbeat]) -> None:
 
     Raises WriterBusyError when another process writes the table, else what LakehouseError says.
     """
-    uri = settings.table_uri(STREAM_METRICS)
+    uri = settings.table_uri(METRICS_PATH)
     rows = pa.Table.from_pylist([_row(settings, one) for one in heartbeats], SCHEMA)
-    with sole_writer(settings, STREAM_METRICS):
+    with sole_writer(settings, METRICS_PATH):
         table = _opened(uri)
         write_deltalake(table, rows, mode="append", schema_mode="merge")
         if len(table.file_uris()) > FILES_MAX:

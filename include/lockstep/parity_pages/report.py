@@ -11,7 +11,6 @@ from lockstep.model.window import Window
 from lockstep.parity_pages import view
 from lockstep.parity_pages.render import LAYOUT_OF_A_PART, render
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST, PARITY_DAG_ID
 from lockstep.settings import Settings
 
 HOURS = 24
@@ -24,7 +23,7 @@ def report(settings: Settings, window: Window | None = None) -> str:
     An hour is the newest comparison of it; the newest hours come first. Raises LakehouseError when
     nothing was compared there.
     """
-    plan = plan_named(settings.project, MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     judged = book.judged(settings)
     if window is None and judged:
         newest = max(one.end for one in judged)
@@ -38,7 +37,7 @@ def report(settings: Settings, window: Window | None = None) -> str:
         where = f"of {window} " if window else ""
         raise LakehouseError(
             f"nothing {where}was compared yet: `lockstep parity check` compares a window, and "
-            f"the DAG {PARITY_DAG_ID} each hour"
+            f"the DAG {settings.names.parity_dag_id} each hour"
         )
     overview = view.overview(settings, plan, _link, window)
     parts = [
@@ -66,8 +65,8 @@ def _newest_first(which: tuple[Window, StreamMode]) -> tuple[float, int]:
 
 def _part(template: str, values: dict) -> Markup:
     """A page without its head; links to Airflow are left out."""
-    links = {"dag_id": PARITY_DAG_ID, "overview_url": "#"}
-    links |= dict.fromkeys(("dag_url", "docs_url", "repair_dag_url"), "")  # no Airflow to go to
+    links = {"overview_url": "#"}
+    links |= dict.fromkeys(("dag_id", "dag_url", "docs_url", "repair_dag_url"), "")  # no Airflow
     html = render(
         template,
         values | links | {"docs": None} | {"layout": LAYOUT_OF_A_PART, "refresh_seconds": 0},

@@ -156,6 +156,14 @@ class PipelineManifest(Strict):
         description="the PostgreSQL view of the same rows as the query's: mode lookup and "
         "`--read view` read it, and the query is compared with it",
     )
+    outbox: Table | None = Field(
+        None, description="the table to which the application publishes rows, for mode outbox"
+    )
+    message_prefix: Text | None = Field(
+        None,
+        description="the prefix of the logical messages that the application publishes rows by, "
+        "for mode message, where it is not to be the one that Lockstep gives",
+    )
     modes: Annotated[
         tuple[
             Annotated[

@@ -114,12 +114,13 @@ class PipelineNames:
 
 
 def names_of(project: Path, pipeline: str = "") -> PipelineNames:
-    """Those of a pipeline; without a name, of the project's only one.
+    """Those of a pipeline; without a name, of the project's own choice, or of its only one.
 
-    Raises PipelineError when there is no such pipeline, when there are several to choose from, or
-    when a manifest cannot be read.
+    A project chooses by `[tool.lockstep] pipeline` in its pyproject.toml. Raises PipelineError when
+    there is no such pipeline, when there are several and none is chosen, or when a manifest cannot
+    be read.
     """
-    pipeline = pipeline or _only_pipeline(project)
+    pipeline = pipeline or _chosen_pipeline(project) or _only_pipeline(project)
     file = project / PIPELINES / pipeline / PIPELINE_FILE
     source = str(*_value(file, "sources", list)[:1])
     manifest = project / SOURCES / source / SOURCE_FILE
@@ -135,6 +136,12 @@ def names_of(project: Path, pipeline: str = "") -> PipelineNames:
     )
 
 
+def _chosen_pipeline(project: Path) -> str:
+    file = project / "pyproject.toml"
+    chosen = _read(file).get("tool", {}).get("lockstep", {}) if file.exists() else {}
+    return str(chosen.get("pipeline", ""))
+
+
 def _only_pipeline(project: Path) -> str:
     found = sorted(one.parent.name for one in (project / PIPELINES).glob(f"*/{PIPELINE_FILE}"))
     if len(found) == 1:
@@ -144,8 +151,8 @@ def _only_pipeline(project: Path) -> str:
             f"{project} has no pipeline: one is a folder of {PIPELINES} with a {PIPELINE_FILE}"
         )
     raise PipelineError(
-        f"{project} has the pipelines {', '.join(found)}: set LOCKSTEP_PIPELINE to the one that is "
-        "meant"
+        f"{project} has the pipelines {', '.join(found)}: choose one by LOCKSTEP_PIPELINE, or by "
+        "`[tool.lockstep] pipeline` in its pyproject.toml"
     )
 
 

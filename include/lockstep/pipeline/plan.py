@@ -22,7 +22,7 @@ from lockstep.pipeline.manifest import PipelineManifest, column_of
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import history_path, table_path
 from lockstep.pipeline.project import Pipeline, Project, read_project
-from lockstep.pipeline.project_files import PIPELINES
+from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn, output
 from lockstep.pipeline.query.reach import Reach, needed_rows
@@ -171,6 +171,21 @@ class Plan:
     @property
     def change_topic(self) -> str:
         return names.change_topic(self.source)
+
+    @property
+    def message_prefix(self) -> str:
+        """Of the logical messages that mode message reads."""
+        return self.manifest.message_prefix or names.message_prefix(self.name)
+
+    @property
+    def outbox(self) -> TableName:
+        """The table that mode outbox reads. Raises PipelineError when the manifest names none."""
+        if self.manifest.outbox is None:
+            raise PipelineError(
+                f"pipeline {self.name} has no outbox: name the table to which the application "
+                f"publishes by `outbox` in {PIPELINES / self.name / PIPELINE_FILE}"
+            )
+        return self.manifest.outbox
 
 
 def plan_of(pipeline: Pipeline) -> Plan:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lockstep.pipeline import names
 from lockstep.pipeline.catalog import Catalog
 from lockstep.pipeline.checks import Checks
 from lockstep.pipeline.cross_checks import zones
@@ -25,6 +26,20 @@ class Source:
     name: str
     manifest: SourceManifest
     catalog: Catalog
+
+    @property
+    def slot(self) -> str:
+        """Its replication slot, unique in the database's cluster."""
+        return self.manifest.slot or names.slot(self.manifest.database, self.name)
+
+    @property
+    def publication(self) -> str:
+        return self.manifest.publication or names.publication(self.name)
+
+    @property
+    def connector(self) -> str:
+        """Its connector in Kafka Connect, and Debezium's topic.prefix."""
+        return self.manifest.connector or names.connector(self.name)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,18 @@ Passwords are never here: they come from the environment. What tables the databa
 catalog.lock (catalog.py).
 """
 
+import re
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from lockstep.pipeline.errors import shown
 from lockstep.pipeline.fields import Text
 from lockstep.pipeline.toml_file import FormatVersion, Strict
 
 PORT_DEFAULT = 5432
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+_CONNECTOR = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _NO_PASSWORD = "belongs in no file of the project: remove it, and set it in the environment"  # noqa: S105
 
 
@@ -28,6 +31,18 @@ def _port(port: object) -> object:
     if type(port) is not int or not 0 < port < 2**16:
         raise ValueError(f"{shown(port)} is no port: write an integer from 1 to 65535")
     return port
+
+
+def _slot(name: str) -> str:
+    if not _SLOT.fullmatch(name):
+        raise ValueError(f"{shown(name)} is no slot's name: write 1 to 63 of a-z, 0-9 and _")
+    return name
+
+
+def _connector(name: str) -> str:
+    if not _CONNECTOR.fullmatch(name):
+        raise ValueError(f"{shown(name)} is no connector's name: write A-Z, a-z, 0-9, _ and -")
+    return name
 
 
 class Roles(Strict):
@@ -60,3 +75,16 @@ class SourceManifest(Strict):
     ] = Field(PORT_DEFAULT, description="the port of the database's server")
     database: Text = Field(description="the database; a source is one, and a server may have more")
     roles: Roles = Field(description="the database roles that Lockstep signs in as")
+    slot: Annotated[str, AfterValidator(_slot)] | None = Field(
+        None,
+        description="the replication slot, where it is not to have the name that Lockstep gives: "
+        "at most 63 of a-z, 0-9 and _; no other slot of the server may have it",
+    )
+    publication: Text | None = Field(
+        None, description="the publication, where it is not to have the name that Lockstep gives"
+    )
+    connector: Annotated[str, AfterValidator(_connector)] | None = Field(
+        None,
+        description="the connector in Kafka Connect, and its topic.prefix, where it is not to have "
+        "the name that Lockstep gives: of A-Z, a-z, 0-9, _ and -",
+    )

@@ -12,6 +12,9 @@ from lockstep.pipeline.query.analysis import Query
 from lockstep.pipeline.type_table import ValueType
 
 DIGITS = 16
+VERSION_OF_BEFORE = "9d49c806047c4dcc"
+"""Of the one pipeline that there was when rows, commits and lines began to carry a version: those
+that carry none are of this one."""
 _EVALUATION = 1
 """Greater as soon as this library gives another result for the same folder."""
 

@@ -10,7 +10,6 @@ from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, ver
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import HOUR, last_due_window
-from lockstep.pizzeria import change_log_table
 from lockstep.publish.table import Fed
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of, reached_of
@@ -69,7 +68,7 @@ def require_past(settings: Settings, mode: StreamMode, lsn: int, what: str) -> D
 
     Raises CutoverRefusedError when it does not get there.
     """
-    uri = settings.table_uri(change_log_table(mode))
+    uri = settings.table_uri(settings.names.change_log(mode))
 
     def is_past(log: DeltaTable) -> bool:
         frontier = reached_of(log).frontier

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from lockstep.errors import LockstepError, WriterBusyError
 from lockstep.model.modes import BATCH, PUBLISHER
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED
 from lockstep.publish.step import Step, step
 from lockstep.publish.switch import settle
 from lockstep.publish.table import fed_of, open_or_create, open_published
@@ -70,7 +69,7 @@ class Publisher:
         return 0
 
     def _publish(self) -> None:
-        plan = plan_named(self._settings.project, MANIFEST)
+        plan = plan_named(self._settings.project, self._settings.names.pipeline)
         maintenance = self._maintenance_of_now()
         while not self._asked_to_stop.is_set() and self._is_desired():
             began = self._turned_at = time.monotonic()
@@ -93,7 +92,7 @@ class Publisher:
 
     def _maintain(self, plan: Plan, maintenance: Maintenance) -> None:
         """See that the last switch is in the ledger; when it is time, tidy the table up."""
-        with sole_writer(self._settings, ORDERS_ENRICHED):
+        with sole_writer(self._settings, self._settings.names.published_table):
             table = open_or_create(self._settings, plan.result)
             settle(self._settings, table)
             self._settled = fed_of(table).switched_in

@@ -10,7 +10,6 @@ from deltalake import DeltaTable
 
 from lockstep.model.modes import BATCH, StreamMode
 from lockstep.pipeline.plan import Plan
-from lockstep.pizzeria import ORDERS_ENRICHED, change_log_table
 from lockstep.publish.continuity import needs_capture_id, require_continued
 from lockstep.publish.from_hourly import publish_hourly
 from lockstep.publish.from_stream import publish_changes
@@ -47,7 +46,7 @@ def step(settings: Settings, plan: Plan, patience_seconds: float = 0.0) -> Step:
     was made for another result of the pipeline, and FeedReplacedError or FeedBehindError when the
     stream's change log does not continue what is published.
     """
-    with sole_writer(settings, ORDERS_ENRICHED, patience_seconds):
+    with sole_writer(settings, settings.names.published_table, patience_seconds):
         return publish_new(settings, plan, open_or_create(settings, plan.result))
 
 
@@ -80,7 +79,7 @@ def _from_hourly(settings: Settings, plan: Plan, published: DeltaTable, fed: Fed
 
 
 def _from_stream(settings: Settings, plan: Plan, published: DeltaTable, fed: Fed) -> Reached:
-    log = open_table(settings.table_uri(change_log_table(StreamMode(fed.feed))))
+    log = open_table(settings.table_uri(settings.names.change_log(StreamMode(fed.feed))))
     frontier = require_continued(published, log, plan.row_keys, fed)
     if needs_capture_id(log, fed):
         keep_rows(published, Mark(fed.feed, fed.reached, capture_id_of(log)))

@@ -18,7 +18,6 @@ from lockstep.ledger.cutovers import Cutover
 from lockstep.ledger.entries import Verified
 from lockstep.model.modes import BATCH, StreamMode
 from lockstep.pipeline.plan import Plan
-from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.publish import conditions
 from lockstep.publish.from_hourly import publish_hourly
 from lockstep.publish.from_stream import publish_all
@@ -83,7 +82,7 @@ def switch(
     LakehouseError.
     """
     # Step 1: be the only writer.
-    with sole_writer(settings, ORDERS_ENRICHED, WRITER_SECONDS_MAX):
+    with sole_writer(settings, settings.names.published_table, WRITER_SECONDS_MAX):
         table = open_or_create(settings, plan.result)
         settle(settings, table)
         # Step 2: refuse what is not proved.

@@ -26,7 +26,6 @@ from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import PUBLISHED_COLUMNS, PUBLISHED_PARTITIONS
 from lockstep.pipeline.row_keys import quoted
-from lockstep.pizzeria import ORDERS_ENRICHED
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
 
@@ -82,7 +81,7 @@ def changes_schema_of(result: Result) -> pa.Schema:
 
 def open_published(settings: Settings) -> DeltaTable | None:
     """The newest version; None before anything is published."""
-    uri = settings.table_uri(ORDERS_ENRICHED)
+    uri = settings.table_uri(settings.names.published_table)
     with translate_delta_errors(uri):
         return DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
 
@@ -95,7 +94,7 @@ def open_or_create(settings: Settings, result: Result) -> DeltaTable:
     if (table := open_published(settings)) is not None:
         require_columns(table, result)
         return table
-    uri = settings.table_uri(ORDERS_ENRICHED)
+    uri = settings.table_uri(settings.names.published_table)
     with translate_delta_errors(uri):
         kept = f"interval {settings.stream_versions_kept_hours} hours"
         return DeltaTable.create(

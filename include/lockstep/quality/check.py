@@ -29,8 +29,8 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
     folder cannot be used (ManifestError: its checks.toml), QualityStoreError when HOME/quality
     cannot be used.
     """
-    plan = plan_named(settings.project, pizzeria.MANIFEST)
-    table = delta.open_table(settings.table_uri(pizzeria.ORDERS_ENRICHED_BATCH))
+    plan = plan_named(settings.project, settings.names.pipeline)
+    table = delta.open_table(settings.table_uri(settings.names.hourly_table))
     columns = {**plan.result.columns, **HOURLY_COLUMNS, **pizzeria.ORIGIN}
     return check_table(settings, plan, table, columns, window)
 

@@ -43,9 +43,9 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     QualityStoreError when HOME/quality cannot be used.
     """
     started = time.monotonic()
-    plan = plan_named(settings.project, pizzeria.MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     # Step 1: the version that was compared.
-    uri = settings.table_uri(pizzeria.change_log_table(line.mode))
+    uri = settings.table_uri(settings.names.change_log(line.mode))
     change_log = delta.open_table(uri, line.stream_version)
     columns = {
         **plan.result.columns,

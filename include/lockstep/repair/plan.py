@@ -19,7 +19,6 @@ from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.row_keys import Key, RowKeys, quoted
 from lockstep.pipeline.values import comparable
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.repair.changed_rows import ChangedRow, how_changed
 from lockstep.settings import Settings
 from lockstep.sinks.window_conditions import inside
@@ -70,9 +69,9 @@ def plan_repair(settings: Settings, window: Window) -> RepairPlan:
     Raises as `look` does, LakehouseError when there is no table, and PipelineError as plan_named
     does.
     """
-    plan = plan_named(settings.project, MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     # The table before the snapshot: what a run may write in between, this snapshot would not see.
-    table = delta.open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+    table = delta.open_table(settings.table_uri(settings.names.hourly_table))
     with (
         connect(settings, Role.BATCH_READER) as connection,
         exported_snapshot(connection) as exported,

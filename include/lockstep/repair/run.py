@@ -18,7 +18,6 @@ from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pipeline.row_keys import RowKeys, quoted
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH
 from lockstep.repair.changed_rows import ChangedRow, How
 from lockstep.repair.plan import look
 from lockstep.settings import Settings
@@ -47,16 +46,16 @@ def repair_window(
     A failure, whatever it is, leaves the table as it was. Raises RepairRefusedError when a row is
     not any more as it was approved, WriterBusyError, PipelineError, and what `look` raises.
     """
-    plan = plan_named(settings.project, MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     # Step 1: be the only writer, with room to write.
     # Step 2: export the snapshot that everything below reads.
     with (
-        sole_writer(settings, ORDERS_ENRICHED_BATCH),
+        sole_writer(settings, settings.names.hourly_table),
         connect(settings, Role.BATCH_READER) as exporting,
         exported_snapshot(exporting) as exported,
     ):
         # Step 3: what still differs of the approved rows, and nothing else.
-        table = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+        table = open_table(settings.table_uri(settings.names.hourly_table))
         seen = look(table, plan, window, exported)
         chosen = _as_approved(seen.changed, approved, plan.row_keys)
         if not chosen:

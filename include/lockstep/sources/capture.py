@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lockstep.accounts import Role
-from lockstep.pizzeria import REPLICATION_SLOT
 from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, connect_to, role_connection
 
@@ -34,7 +33,7 @@ class CaptureFacts(NamedTuple):
 
 def read_capture_facts(settings: Settings) -> CaptureFacts:
     """The facts of the stack's own database and slot; raises as capture_facts_at does."""
-    return capture_facts_at(role_connection(settings, Role.BATCH_READER), REPLICATION_SLOT)
+    return capture_facts_at(role_connection(settings, Role.BATCH_READER), settings.names.slot)
 
 
 def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:

@@ -1,7 +1,7 @@
 """Reads the change topic: as a Spark stream, and a stretch of it again by offsets.
 
-A topic that is not named is the one of pizzeria.py. It has one partition, so an offset alone names
-a record. Only committed records are read: our connector delivers at least once, without
+A topic that is not named is the one of the pipeline's source. It has one partition, so an offset
+alone names a record. Only committed records are read: our connector delivers at least once, without
 transactions of Kafka's, but a Connect elsewhere may write in them.
 """
 
@@ -25,7 +25,6 @@ from confluent_kafka.admin import AdminClient
 from lockstep.accounts import KafkaUser
 from lockstep.errors import StreamError
 from lockstep.kafka_login import client, java_client
-from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def stream(
 
     records_max: of one micro-batch. A topic that no longer has an offset fails the query.
     """
-    topic = topic or CHANGE_TOPIC
+    topic = topic or settings.names.change_topic
     login = java_client(settings, KafkaUser.READER)
     return (
         spark.readStream.format("kafka")
@@ -81,7 +80,7 @@ def read_again(
 
     Raises StreamError when the broker does not give them.
     """
-    topic = topic or CHANGE_TOPIC
+    topic = topic or settings.names.change_topic
     if first >= end:
         return
     with _reading(settings, topic) as reader:
@@ -101,13 +100,13 @@ def read_again(
 
 def first_offset(settings: Settings, topic: str = "") -> int:
     """The offset of the first record that the topic still has. Raises StreamError as end_offset."""
-    topic = topic or CHANGE_TOPIC
+    topic = topic or settings.names.change_topic
     return _bounds(settings, topic)[0]
 
 
 def end_offset(settings: Settings, topic: str = "") -> int:
     """The offset after the topic's last record. Raises StreamError when there is no answer."""
-    topic = topic or CHANGE_TOPIC
+    topic = topic or settings.names.change_topic
     return _bounds(settings, topic)[1]
 
 
@@ -118,7 +117,7 @@ def began_at(settings: Settings) -> datetime | None:
     the topic as changes. Raises StreamError when the broker does not answer.
     """
     with _reading(settings) as reader:
-        reader.assign([TopicPartition(CHANGE_TOPIC, 0, OFFSET_BEGINNING)])
+        reader.assign([TopicPartition(settings.names.change_topic, 0, OFFSET_BEGINNING)])
         deadline = time.monotonic() + BROKER_SECONDS_MAX
         while time.monotonic() < deadline:
             message = reader.poll(0.5)
@@ -129,8 +128,8 @@ def began_at(settings: Settings) -> datetime | None:
             _checked(message)
             return datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
     raise StreamError(
-        f"Kafka at {settings.kafka_bootstrap} does not say when {CHANGE_TOPIC} began; see "
-        "`lockstep status`"
+        f"Kafka at {settings.kafka_bootstrap} does not say when {settings.names.change_topic} "
+        "began; see `lockstep status`"
     )
 
 
@@ -139,7 +138,7 @@ def offset_at(settings: Settings, moment: datetime) -> int:
     with _reading(settings) as reader:
         at_ms = round(moment.timestamp() * 1000)
         (found,) = reader.offsets_for_times(
-            [TopicPartition(CHANGE_TOPIC, 0, at_ms)], timeout=BROKER_SECONDS_MAX
+            [TopicPartition(settings.names.change_topic, 0, at_ms)], timeout=BROKER_SECONDS_MAX
         )
     return found.offset if found.offset >= 0 else end_offset(settings)
 
@@ -157,7 +156,7 @@ def topic_id(settings: Settings, topic: str = "") -> str | None:
     StreamError when there is no answer, or two that differ. A broker that has just started may say
     None of a topic that it has: only an answer that stays the same is believed (streams/identity).
     """
-    topic = topic or CHANGE_TOPIC
+    topic = topic or settings.names.change_topic
     admin = AdminClient({**client(settings, KafkaUser.READER), "log_level": 0})
     try:
         asked = admin.describe_topics(TopicCollection([topic]), request_timeout=BROKER_SECONDS_MAX)
@@ -210,7 +209,7 @@ def consumer(settings: Settings) -> Consumer:
 @contextmanager
 def _reading(settings: Settings, topic: str = "") -> Iterator[Consumer]:
     """A consumer for the block; what Kafka refuses there is a StreamError."""
-    topic = topic or CHANGE_TOPIC
+    topic = topic or settings.names.change_topic
     reader = consumer(settings)
     try:
         with _answers(settings, f"let {topic} be read"):

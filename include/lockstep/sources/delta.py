@@ -12,9 +12,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lockstep import pizzeria
 from lockstep.errors import LakehouseError, QueryError
 from lockstep.pipeline.names import sql_name
+from lockstep.settings import Settings
 
 # An object store that does not answer is reported after seconds; delta-rs would retry for minutes.
 _OBJECT_STORE_PATIENCE = {
@@ -59,15 +59,16 @@ def run_query(sql: str, tables: Mapping[str, DeltaTable]) -> pa.RecordBatchReade
         raise QueryError(reason(error)) from error
 
 
-def table_uris(lakehouse_uri: str) -> dict[str, str]:
-    """Find every Delta table of a lakehouse: its short SQL name, and where it is.
+def table_uris(settings: Settings) -> dict[str, str]:
+    """Find every Delta table of the lakehouse: its short SQL name, and where it is.
 
     The short name is the last element of the path; where two tables share it, both are named
-    pipeline_table instead. A local folder is walked; in an object store the tables of pizzeria.py
-    are taken to exist.
+    folder_table instead. A local folder is walked; in an object store the tables of the
+    pipeline that is worked for are taken to exist.
     """
+    lakehouse_uri = settings.lakehouse_uri
     if "://" in lakehouse_uri:
-        paths = list(pizzeria.LAKEHOUSE_TABLES)
+        paths = list(settings.names.tables)
     else:
         root = Path(lakehouse_uri)
         paths = sorted(str(folder.relative_to(root)) for folder in _delta_folders(root))

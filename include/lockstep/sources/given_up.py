@@ -11,11 +11,33 @@ from datetime import datetime
 from deltalake import DeltaTable
 
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.pizzeria import CHANGE_TOPIC, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sources.change_topic import topic_id
 from lockstep.sources.delta import open_table, run_query
 
+QUARANTINED_COLUMNS = {
+    "stream": "string",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "decision": "string",
+    "reason": "string",
+    "value": "string",
+    "decided_at": "timestamp",
+    "last_offset": "bigint",
+    "records": "bigint",
+    "table": "string",
+    "hour": "timestamp",
+    "is_order_hour": "boolean",
+    "committed_first": "timestamp",
+    "committed_last": "timestamp",
+    "transactions": "string",
+    "transaction_count": "bigint",
+}
+"""A row for each record put aside by a stream. Of what an operator gave up a row for each table and
+hour: from last_offset on, columns that other rows leave empty (GivenUpRecords says what is in
+them); reason and value are the first record's, transactions is JSON.
+"""
 GIVEN_UP = "given up"
 """The decision of the rows that are meant."""
 
@@ -57,7 +79,7 @@ class GivenUpRecords:
 
 def topic_now(settings: Settings) -> str:
     """The topic with its id: another one of that name has other records. Raises StreamError."""
-    return f"{CHANGE_TOPIC} {topic_id(settings)}"
+    return f"{settings.names.change_topic} {topic_id(settings)}"
 
 
 def given_up_records(settings: Settings) -> list[GivenUpRecords]:
@@ -65,7 +87,7 @@ def given_up_records(settings: Settings) -> list[GivenUpRecords]:
 
     Raises StreamError when something was given up and Kafka does not say which topic it has.
     """
-    uri = settings.table_uri(QUARANTINED_RECORDS)
+    uri = settings.table_uri(settings.names.quarantine)
     if not DeltaTable.is_deltatable(uri):
         return []
     query = f"SELECT * FROM records WHERE decision = '{GIVEN_UP}' ORDER BY \"offset\""  # noqa: S608 - a constant

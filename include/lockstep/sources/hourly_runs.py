@@ -18,7 +18,6 @@ from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.errors import LakehouseError, WindowError, WindowNotWrittenError
 from lockstep.model.window import HOUR, Window
 from lockstep.pipeline.row_keys import quoted
-from lockstep.pizzeria import HOURLY_PARTITIONS_OF_BEFORE, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 
@@ -28,6 +27,8 @@ _RECENT_COMMITS = 100
 
 _KEEPS_ROWS = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "ADD COLUMN"}
 """Operations of maintenance. What any other commit of no run has changed is not known."""
+HOURLY_PARTITIONS_OF_BEFORE = ("order_date", "order_hour")
+"""Of the table as earlier versions wrote it; `lockstep upgrade` writes it as it is now."""
 SAME_ROWS = "lockstep.same_rows"
 """In a commit of ours that writes the same rows in another layout."""
 
@@ -86,7 +87,7 @@ def written_by(table: DeltaTable, window: Window) -> WrittenWindow:
 
 def open_hourly(settings: Settings) -> DeltaTable | None:
     """The hourly table; None before the first run."""
-    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
+    uri = settings.table_uri(settings.names.hourly_table)
     return open_table(uri) if DeltaTable.is_deltatable(uri) else None
 
 

@@ -13,7 +13,6 @@ from psycopg import errors
 
 from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
-from lockstep.pizzeria import DATABASE
 from lockstep.settings import Settings
 
 
@@ -41,8 +40,8 @@ class RoleConnection:
         return address.format_map(self.parameters)
 
 
-def role_connection(settings: Settings, role: Role, database: str = DATABASE) -> RoleConnection:
-    """This role's part of the settings; raises ConfigurationError when there is no password."""
+def role_connection(settings: Settings, role: Role, database: str = "") -> RoleConnection:
+    """This role's part of the settings. Raises as Settings.connection does."""
     return RoleConnection(
         role=str(role),
         parameters=settings.connection(role, database),
@@ -55,7 +54,11 @@ def role_connection(settings: Settings, role: Role, database: str = DATABASE) ->
 
 @contextmanager
 def connect(
-    settings: Settings, role: Role, database: str = DATABASE, *, application_name: str = "lockstep"
+    settings: Settings,
+    role: Role,
+    database: str = "",
+    *,
+    application_name: str = "lockstep",
 ) -> Iterator[psycopg.Connection]:
     """A connection of the given role to the stack's own database, as `connect_to` gives it."""
     target = role_connection(settings, role, database)

@@ -1,4 +1,4 @@
-"""Reads the pizzeria's tables by JDBC, every partition of every table under one exported snapshot.
+"""Reads a pipeline's tables by JDBC, every partition of every table under one exported snapshot.
 
 How the connections come to see the snapshot is in snapshot_jdbc.py.
 """
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _READS = Path("include", "postgres", "batch_reads")
 VIEW_READ = "view"
+_BOUND = "{start}"
 
 
 def count_facts(exported: ExportedSnapshot, plan: Plan, window: Window) -> list[SlotCount]:
@@ -71,7 +72,15 @@ class SnapshotReader:
         return self._jdbc.read(query, f"{read}_read", predicates)
 
 
+def small_tables(plan: Plan) -> set[TableName]:
+    """Those that a run reads whole, whatever its window: their reads have no bounds."""
+    return {name for name in plan.tables if _BOUND not in _text(name.name)}
+
+
 def rendered(read: str, window: Window) -> sql.Composed:
     """A query of include/postgres/batch_reads about the window."""
-    text = read_project_file(_READS / f"{read}.sql")
-    return sql.SQL(text).format(start=sql.Literal(window.start), end=sql.Literal(window.end))
+    return sql.SQL(_text(read)).format(start=sql.Literal(window.start), end=sql.Literal(window.end))
+
+
+def _text(read: str) -> str:
+    return read_project_file(_READS / f"{read}.sql")

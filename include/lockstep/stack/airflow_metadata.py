@@ -14,13 +14,12 @@ import psycopg
 from lockstep.accounts import Role
 from lockstep.errors import ServiceError
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import PUBLISH_DAG_ID, stream_dag_id
+from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.stack.airflow_environment import airflow_environment, airflow_home
 from lockstep.stack.postgres_database import AIRFLOW_DATABASE
 from lockstep.stack.process import run_to_end
 
-LONG_RUNNING_DAG_IDS = (PUBLISH_DAG_ID, *map(stream_dag_id, StreamMode))
 OF_RUNS = ("dag_run",)
 """And, as Airflow has it, what depends on runs: task instances, their history, XComs, deadlines."""
 BY_AGE_ALONE = ("asset_event", "callback", "import_error", "job", "log", "revoked_token")
@@ -41,13 +40,18 @@ def unavailable(settings: Settings) -> str | None:
     return "it has no tables yet: `lockstep up` makes them" if table is None else None
 
 
+def long_running(names: PipelineNames) -> tuple[str, ...]:
+    """The DAGs whose one run lasts for as long as something is to run."""
+    return (names.publish_dag_id, *map(names.stream_dag_id, StreamMode))
+
+
 def clean_metadata(settings: Settings, before: datetime, *, is_dry_run: bool) -> int:
     """Delete the rows of before that time; returns how many, in a dry run how many it would.
 
     Run again it finds none. Raises ServiceError when Airflow's command fails; what it deleted until
     then stays deleted.
     """
-    excepted = ("--exclude-dag-ids", ",".join(LONG_RUNNING_DAG_IDS))
+    excepted = ("--exclude-dag-ids", ",".join(long_running(settings.names)))
     return sum(
         _clean(settings, before, options, is_dry_run)
         for options in (

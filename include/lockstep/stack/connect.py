@@ -22,7 +22,7 @@ from lockstep.settings import Settings
 from lockstep.stack import connector, ports
 from lockstep.stack.connect_classes import compiled
 from lockstep.stack.connector_secrets import CDC_PASSWORD_KEY, keep_passwords, secrets_file
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
 from lockstep.stack.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.stack.process import Launch
@@ -33,7 +33,7 @@ _BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension"
 
 
 class Connect:
-    """The worker as a service of the stack, with the pizzeria's connector in it."""
+    """The worker as a service of the stack, with the connector of the embedded source in it."""
 
     name = "connect"
     needs: tuple[str, ...] = ("postgres", "kafka")
@@ -77,10 +77,10 @@ class Connect:
         return None if answer.is_success else f"HTTP {answer.status_code} {answer.text[:200]}"
 
     def trouble(self, settings: Settings) -> str | None:
-        return connector.trouble(settings, pizzeria_connector(settings))
+        return connector.trouble(settings, embedded_connector(settings))
 
     def finish(self, settings: Settings) -> None:
-        connector.ensure_running(settings, pizzeria_connector(settings))
+        connector.ensure_running(settings, embedded_connector(settings))
 
 
 def write_configuration(settings: Settings) -> Path:

@@ -1,8 +1,9 @@
-"""Which Debezium connectors there are: the pizzeria's, and one of each source. Asks nothing.
+"""Which Debezium connectors there are: one of each source. Asks nothing.
 
 A configuration is a template in JSON. In its values `${lockstep:NAME}` stands for what differs
-between connectors or places; the code has the names. The pizzeria's template is
-include/connectors/pizzeria.json, that of sources source_connector.json next to this file.
+between connectors or places; the code has the names. A project may have a template of its own for
+the source of the embedded database, include/connectors/<source>.json; that of other sources is
+source_connector.json next to this file.
 
 JSON has no comments, so the reasons are here:
 - connector.class: ours (stack/java), Debezium's but for the place from which it goes
@@ -27,13 +28,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lockstep import pizzeria
 from lockstep.accounts import Role
 from lockstep.errors import ConfigurationError
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.project import Source
+from lockstep.pipeline.plan import Plan, plans_of
+from lockstep.pipeline.project import Source, read_project
 from lockstep.pipeline.types import stopping_columns
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
@@ -42,8 +43,8 @@ from lockstep.sources.preparation import publication_statement
 from lockstep.sources.source_database import capturer_of
 from lockstep.stack.connector_secrets import CDC_PASSWORD_KEY, password_reference, source_key
 
-TEMPLATE = Path("include", "connectors", f"{pizzeria.CONNECTOR}.json")
-"""The pizzeria's, below the project's folder."""
+TEMPLATES = Path("include", "connectors")
+"""Below the project's folder."""
 SOURCE_TEMPLATE = Path(__file__).with_name("source_connector.json")
 PLACEHOLDER = re.compile(r"\$\{lockstep:([^}]*)\}")
 
@@ -78,27 +79,28 @@ class Connector:
     configuration: Callable[[], dict[str, str]]
 
 
-def pizzeria_connector(settings: Settings) -> Connector:
-    """The pizzeria's, as pizzeria.py has its names."""
-    tables = tuple(TableName("public", table) for table in pizzeria.CAPTURED_TABLES)
-    placeholders = {
+def embedded_connector(settings: Settings) -> Connector:
+    """That of the source whose database the embedded server has, signed in to as the settings say.
+
+    It captures what the source's pipelines read, and their outboxes. Raises PipelineError when the
+    pipeline that is worked for cannot be planned, ManifestError when its folder has problems.
+    """
+    project = read_project(settings.project)
+    source = project.pipeline(settings.names.pipeline).source
+    tables = _captured(plans_of(project, source.name))
+    template = TEMPLATES / f"{source.name}.json"
+    placeholders = _source_placeholders(settings, source, tables) | {
         "postgres_host": settings.postgres_host,
         "postgres_port": str(settings.postgres_port),
         "cdc_password": password_reference(settings, CDC_PASSWORD_KEY),
         "cdc_role": str(Role.CDC),
-        "database": pizzeria.DATABASE,
-        "tables": tables_pattern(tables),
-        "publication": pizzeria.PUBLICATION,
-        "slot": pizzeria.REPLICATION_SLOT,
-        "topic_prefix": pizzeria.TOPIC_PREFIX,
-        "change_topic": pizzeria.CHANGE_TOPIC,
         "heartbeat_prefix": HEARTBEAT_MESSAGE_PREFIX,
     }
     return Connector(
-        name=pizzeria.CONNECTOR,
-        change_topic=pizzeria.CHANGE_TOPIC,
-        slot=pizzeria.REPLICATION_SLOT,
-        publication=pizzeria.PUBLICATION,
+        name=source.connector,
+        change_topic=names.change_topic(source.name),
+        slot=source.slot,
+        publication=source.publication,
         tables=tables,
         full_identity=frozenset(tables),
         remedies=Remedies(
@@ -107,8 +109,16 @@ def pizzeria_connector(settings: Settings) -> Connector:
             begin_again="`lockstep capture reset`",
         ),
         database=partial(role_connection, settings, Role.CDC),
-        configuration=lambda: filled(TEMPLATE, read_project_file(TEMPLATE), placeholders),
+        configuration=lambda: filled(template, read_project_file(template), placeholders),
     )
+
+
+def _captured(plans: Iterable[Plan]) -> tuple[TableName, ...]:
+    """What the plans read, in their order, and then the outboxes."""
+    plans = list(plans)
+    read = [table for plan in plans for table in plan.tables]
+    outboxes = [plan.outbox for plan in plans if plan.manifest.outbox is not None]
+    return tuple(dict.fromkeys([*read, *outboxes]))
 
 
 def of_source(settings: Settings, source: Source, tables: Iterable[TableName]) -> Connector:
@@ -117,7 +127,7 @@ def of_source(settings: Settings, source: Source, tables: Iterable[TableName]) -
     placeholders = _source_placeholders(settings, source, captured)
     publication, capture = placeholders["publication"], f"`lockstep source capture {source.name}"
     return Connector(
-        name=names.connector(source.name),
+        name=source.connector,
         change_topic=placeholders["change_topic"],
         slot=placeholders["slot"],
         publication=publication,
@@ -148,9 +158,9 @@ def _source_placeholders(
         "cdc_role": manifest.roles.capture,
         "database": manifest.database,
         "tables": tables_pattern(tables),
-        "publication": names.publication(name),
-        "slot": names.slot(manifest.database, name),
-        "topic_prefix": names.connector(name),
+        "publication": source.publication,
+        "slot": source.slot,
+        "topic_prefix": source.connector,
         "change_topic": names.change_topic(name),
         "heartbeat_prefix": names.heartbeat_prefix(name),
     }

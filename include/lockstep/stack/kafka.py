@@ -24,7 +24,6 @@ from confluent_kafka.admin import (
 from lockstep.accounts import KafkaUser
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, client, login_module
-from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.stack import ports
 from lockstep.stack.files import bounded_log, make_private_folder, write_private
@@ -105,14 +104,16 @@ def _users(settings: Settings) -> str:
     return login_module(PLAIN_LOGIN, {**own, **known})
 
 
-def grant_reading(settings: Settings, topic: str = CHANGE_TOPIC) -> None:
-    """Let the reader read the topic, which need not be there yet; granted again, nothing changes.
+def grant_reading(settings: Settings, topic: str = "") -> None:
+    """Let the reader read a topic, which need not be there yet; granted again, nothing changes.
+
+    topic: by default the change topic of the pipeline's source.
 
     When this returns, the broker applies the rights: Kafka's controller says yes to a grant before
     the broker has read it. Raises ServiceError.
     """
     admin = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0}, logger=None)
-    rights = _rights(topic)
+    rights = _rights(topic or settings.names.change_topic)
     try:
         for granted in admin.create_acls(rights).values():
             granted.result(RIGHTS_SECONDS_MAX)

@@ -11,7 +11,6 @@ import psycopg
 from psycopg import sql
 
 from lockstep.accounts import Role
-from lockstep.pizzeria import DATABASE
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
 
@@ -26,11 +25,8 @@ OWNER_FILES = (
     "grants.sql",
 )
 AIRFLOW_DATABASE = "airflow"
-DATABASE_USERS = {
-    DATABASE: (Role.OWNER, (Role.SHOP, Role.BATCH_READER, Role.CDC)),
-    AIRFLOW_DATABASE: (Role.AIRFLOW, ()),
-}
-"""Each database's owner, and who else may connect."""
+SOURCE_USERS = (Role.SHOP, Role.BATCH_READER, Role.CDC)
+"""Who may connect to the source's database, apart from its owner."""
 
 
 def prepare_database(settings: Settings) -> None:
@@ -41,20 +37,20 @@ def prepare_database(settings: Settings) -> None:
     """
     digest = _digest()
     with _connect(settings, Role.ADMIN, "postgres") as admin:
-        prepared = _prepared_digest(admin) == digest
+        prepared = _prepared_digest(settings, admin) == digest
         if not prepared:
             admin.execute(_read(ROLES_FILE))
         _set_passwords(settings, admin)
         if prepared:
             return
         admin.execute("REVOKE ALL ON DATABASE postgres FROM PUBLIC")
-        for name, (owner, users) in DATABASE_USERS.items():
-            _create_database(admin, name, owner, users)
+        _create_database(admin, settings.names.database, Role.OWNER, SOURCE_USERS)
+        _create_database(admin, AIRFLOW_DATABASE, Role.AIRFLOW, ())
     _apply_schema(settings)
     with _connect(settings, Role.ADMIN, "postgres") as admin:
         admin.execute(
             sql.SQL("COMMENT ON DATABASE {} IS {}").format(
-                sql.Identifier(DATABASE), sql.Literal(digest)
+                sql.Identifier(settings.names.database), sql.Literal(digest)
             )
         )
 
@@ -72,10 +68,10 @@ def _digest() -> str:
     return f"lockstep schema {hashlib.sha256(contents.encode()).hexdigest()}"
 
 
-def _prepared_digest(admin: psycopg.Connection) -> str | None:
+def _prepared_digest(settings: Settings, admin: psycopg.Connection) -> str | None:
     row = admin.execute(
         "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",
-        [DATABASE],
+        [settings.names.database],
     ).fetchone()
     return row[0] if row else None
 
@@ -99,7 +95,7 @@ def _set_passwords(settings: Settings, admin: psycopg.Connection) -> None:
 
 def _can_sign_in(settings: Settings, role: Role) -> bool:
     """Whether the role's own database takes its password."""
-    database = AIRFLOW_DATABASE if role is Role.AIRFLOW else DATABASE
+    database = AIRFLOW_DATABASE if role is Role.AIRFLOW else settings.names.database
     try:
         _connect(settings, role, database).close()
     except psycopg.OperationalError:
@@ -124,8 +120,8 @@ def _create_database(
 
 def _apply_schema(settings: Settings) -> None:
     """Run the owner's files as one transaction: the schema changes whole or not at all."""
-    with _connect(settings, Role.ADMIN, DATABASE) as admin:
+    with _connect(settings, Role.ADMIN, settings.names.database) as admin:
         admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-    with _connect(settings, Role.OWNER, DATABASE) as owner, owner.transaction():
+    with _connect(settings, Role.OWNER, settings.names.database) as owner, owner.transaction():
         for name in OWNER_FILES:
             owner.execute(_read(name))

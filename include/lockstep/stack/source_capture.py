@@ -7,7 +7,6 @@ but the slot, which the connector makes.
 from dataclasses import dataclass
 
 from lockstep.errors import ServiceError
-from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import plans_of
 from lockstep.pipeline.project import Project, Source
@@ -72,7 +71,7 @@ def source_capture(settings: Settings, project: Project, source: Source) -> Sour
     name. Of a connector that is registered no table is added: a later one has rows that are not in
     the topic. Raises ServiceError when a pipeline reads such a table.
     """
-    name = names.publication(source.name)
+    name = source.publication
     with connect_to(capturer_of(settings, source), application_name="lockstep source") as database:
         publication = read_publication(database, name)
     known = {table.name for table in source.catalog.tables}

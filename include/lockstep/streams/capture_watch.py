@@ -16,7 +16,7 @@ from lockstep.errors import (
 )
 from lockstep.settings import Settings
 from lockstep.stack import connector
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.streams.identity import StreamIdentity, compare, read_capture
 
 LOOK_SECONDS = 5.0
@@ -109,7 +109,7 @@ class CaptureWatch:
         """Until it is done; what Connect answers has no part in the comparison."""
         try:
             self._is_mark_cleared = self._is_mark_cleared or connector.clear_mark(
-                self._settings, pizzeria_connector(self._settings)
+                self._settings, embedded_connector(self._settings)
             )
         except LockstepError:
             return  # Connect is away: the next look tries again

@@ -15,7 +15,6 @@ from lockstep.cdc.records import ReadMessage, ReadRow, RecordDecoder
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan, PlannedTable
 from lockstep.pipeline.published_rows import PublishedRow, published_decoder
-from lockstep.pizzeria import CHANGE_TOPIC, ORDERS_MESSAGE_PREFIX, OUTBOX
 from lockstep.streams.ops import CREATED, SNAPSHOT_ROW
 from lockstep.streams.table_rows import TableRow, row_reading, text_of
 
@@ -38,11 +37,11 @@ def facts_decoder(plan: Plan, tables: Mapping[TableName, PlannedTable]) -> Recor
     fact = text_of(plan.fact.name)
     read[fact] = _whole(fact, read[fact])
     decode = published_decoder(plan.result)
+    if plan.manifest.outbox is not None:
+        outbox = text_of(plan.manifest.outbox)
+        read[outbox] = _outbox_row(outbox, decode)
     return RecordDecoder(
-        CHANGE_TOPIC,
-        read | {OUTBOX: _outbox_row(decode)},
-        message_prefix=ORDERS_MESSAGE_PREFIX,
-        message=_message(decode),
+        plan.change_topic, read, message_prefix=plan.message_prefix, message=_message(decode)
     )
 
 
@@ -59,7 +58,7 @@ def _whole(table: str, read: ReadRow) -> ReadRow:
     return row
 
 
-def _outbox_row(decode: Decode) -> ReadRow:
+def _outbox_row(outbox: str, decode: Decode) -> ReadRow:
     """What an outbox row says, when it is inserted."""
     decode_row = msgspec.json.Decoder(OutboxRow).decode
 
@@ -69,7 +68,7 @@ def _outbox_row(decode: Decode) -> ReadRow:
         try:
             return _as_row(decode(decode_row(raw).payload))
         except (msgspec.DecodeError, ValueError) as error:
-            raise ValueError(f"table {OUTBOX}: {error}") from error
+            raise ValueError(f"table {outbox}: {error}") from error
 
     return row
 

@@ -12,7 +12,6 @@ from msgspec import Meta, Raw, Struct
 
 from lockstep.cdc.records import MESSAGES
 from lockstep.pipeline.plan import Plan
-from lockstep.pizzeria import OUTBOX
 from lockstep.streams.fact_records import OutboxRow
 from lockstep.streams.table_rows import text_of
 
@@ -39,6 +38,7 @@ class FactTime:
 
     def __init__(self, plan: Plan) -> None:
         self._fact = text_of(plan.fact.name)
+        self._outbox = text_of(plan.manifest.outbox) if plan.manifest.outbox else None
         self._in_row = self._in_published = _nowhere
         if plan.fact_time is not None:
             type_ = plan.fact.types[plan.fact_time]
@@ -62,7 +62,7 @@ class FactTime:
         if table == MESSAGES and event.message is not None:
             content = base64.b64decode(event.message.content, validate=True)
             yield self._in_published(content)
-        elif table == OUTBOX:
+        elif table == self._outbox:
             yield self._in_published(msgspec.json.decode(event.after, type=OutboxRow).payload)
         elif table == self._fact:
             yield from map(self._in_row, (bytes(event.after), bytes(event.before)))

@@ -28,7 +28,7 @@ from lockstep.errors import (
     TopicUnknownError,
 )
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pizzeria import CHANGE_TOPIC, REPLICATION_SLOT, SOURCE_HISTORY, change_log_table
+from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
@@ -74,9 +74,9 @@ def capture_id(database_system: int, database: str, topic_id: str | None) -> int
     return int.from_bytes(digest[:8]) >> 1
 
 
-def table_of(mode: str) -> str:
-    """The table of pizzeria.py that a mode, or the history query, writes."""
-    return SOURCE_HISTORY if mode == HISTORY else change_log_table(StreamMode(mode))
+def table_of(names: PipelineNames, mode: str) -> str:
+    """The table that a mode, or the history query, writes."""
+    return names.history if mode == HISTORY else names.change_log(mode)
 
 
 def identity_path(settings: Settings, mode: str) -> Path:
@@ -117,7 +117,9 @@ def claim(settings: Settings, mode: str) -> StreamIdentity:
     the source's history vouches for that, too. Raises a StreamError that names what is gone or
     is another one, and PostgresUnavailableError or StreamError when a service does not answer.
     """
-    if mode in JOINED_WITH_HISTORY and DeltaTable.is_deltatable(settings.table_uri(SOURCE_HISTORY)):
+    if mode in JOINED_WITH_HISTORY and DeltaTable.is_deltatable(
+        settings.table_uri(settings.names.history)
+    ):
         claim(settings, HISTORY)
     remembered = read_remembered(settings, mode)
     require_whole(settings, mode, remembered)
@@ -137,7 +139,7 @@ def begin(settings: Settings, mode: str, capture: Capture) -> StreamIdentity:
     identity = StreamIdentity(
         database_system=capture.facts.database_system,
         database=capture.facts.database_name,
-        slot=REPLICATION_SLOT,
+        slot=settings.names.slot,
         topic_id=capture.topic_id,
         generation=_generation(settings, mode),
     )
@@ -147,18 +149,22 @@ def begin(settings: Settings, mode: str, capture: Capture) -> StreamIdentity:
 
 def require_capture(settings: Settings, capture: Capture) -> None:
     """Raise CaptureLostError unless a complete table can come of it; StreamError with no topic."""
-    check_slot(capture.facts)
+    check_slot(capture.facts, settings.names.slot)
     if capture.topic_id is None:
-        raise StreamError(f"there is no topic {CHANGE_TOPIC} yet: `lockstep up` starts capture")
+        raise StreamError(
+            f"there is no topic {settings.names.change_topic} yet: `lockstep up` starts capture"
+        )
     require_complete_topic(settings)
 
 
 def compare(settings: Settings, mode: str, identity: StreamIdentity, capture: Capture) -> None:
     """Raises OtherDatabaseError, SlotLostError, SlotRecreatedError or TopicRecreatedError."""
     _check_database(settings, mode, identity, capture.facts)
-    check_slot(capture.facts)
+    check_slot(capture.facts, settings.names.slot)
     if capture.topic_id != identity.topic_id:
-        raise TopicRecreatedError(mode, CHANGE_TOPIC, identity.topic_id, capture.topic_id)
+        raise TopicRecreatedError(
+            mode, settings.names.change_topic, identity.topic_id, capture.topic_id
+        )
 
 
 def require_complete_topic(settings: Settings, topic: str = "", remedy: str = BEGIN_AGAIN) -> None:
@@ -169,7 +175,7 @@ def require_complete_topic(settings: Settings, topic: str = "", remedy: str = BE
     first = change_topic.first_offset(settings, topic)
     if first > 0:
         raise TopicIncompleteError(
-            topic or CHANGE_TOPIC, f"begins at offset {first:,} only", remedy
+            topic or settings.names.change_topic, f"begins at offset {first:,} only", remedy
         )
     end = min(change_topic.end_offset(settings, topic), FIRST_RECORDS)
     stretches = change_topic.read_again(settings, 0, end, topic)
@@ -177,7 +183,7 @@ def require_complete_topic(settings: Settings, topic: str = "", remedy: str = BE
     if found is None:
         return
     offset, value = found
-    envelopes = RecordDecoder(topic or CHANGE_TOPIC, {})
+    envelopes = RecordDecoder(topic or settings.names.change_topic, {})
     if not isinstance(envelopes.decode(value, offset, ()), SnapshotNotice):
         raise TopicIncompleteError(topic, "does not begin with the connector's snapshot", remedy)
 
@@ -206,7 +212,7 @@ def require_whole(settings: Settings, mode: str, remembered: StreamIdentity | No
     A table without a frontier has nothing yet, so that nothing can be missing.
     """
     generation = _generation(settings, mode)
-    uri, path = settings.table_uri(table_of(mode)), identity_path(settings, mode)
+    uri, path = settings.table_uri(table_of(settings.names, mode)), identity_path(settings, mode)
     if remembered is not None and remembered.generation != generation:
         raise StreamCheckpointMissingError(
             mode, f"{path} is of the table {remembered.generation}, and {uri} is {generation}"
@@ -226,7 +232,7 @@ def require_whole(settings: Settings, mode: str, remembered: StreamIdentity | No
 
 
 def _generation(settings: Settings, mode: str) -> str:
-    return str(open_table(settings.table_uri(table_of(mode))).metadata().id)
+    return str(open_table(settings.table_uri(table_of(settings.names, mode))).metadata().id)
 
 
 def _check_database(
@@ -239,9 +245,7 @@ def _check_database(
         raise OtherDatabaseError(mode, expected, found, address)
 
 
-def check_slot(
-    facts: CaptureFacts, slot: str = REPLICATION_SLOT, remedy: str = BEGIN_AGAIN
-) -> None:
+def check_slot(facts: CaptureFacts, slot: str, remedy: str = BEGIN_AGAIN) -> None:
     """Raise SlotLostError or SlotRecreatedError unless it is the slot of the first snapshot."""
     if not facts.has_slot:
         raise SlotLostError(slot, "is gone", remedy)
@@ -259,7 +263,9 @@ def _topic_id(settings: Settings, *, may_wait: bool) -> str | None:
     began = time.monotonic()
     while (found := change_topic.topic_id(settings)) is None:
         if not may_wait:
-            raise TopicUnknownError(CHANGE_TOPIC, settings.kafka_bootstrap, TOPIC_GONE_SECONDS)
+            raise TopicUnknownError(
+                settings.names.change_topic, settings.kafka_bootstrap, TOPIC_GONE_SECONDS
+            )
         if time.monotonic() - began >= TOPIC_GONE_SECONDS:
             return None
         time.sleep(TOPIC_PAUSE_SECONDS)

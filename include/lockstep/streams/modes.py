@@ -10,7 +10,7 @@ from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import Plan, PlannedTable, captured_tables, plan_of, plans_of
 from lockstep.pipeline.project import read_project
-from lockstep.pizzeria import CHANGE_TOPIC, MANIFEST, SOURCE, SOURCE_HISTORY, VERSION_OF_BEFORE
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
 from lockstep.sinks.local_lakehouse import local_folder
@@ -36,7 +36,7 @@ JOINED = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
 
 @dataclass(frozen=True)
 class Modes:
-    """The modes of the pizzeria, and the writer of its source's history.
+    """The modes of a pipeline, and the writer of its source's history.
 
     settings: where their tables are. captured: what the history keeps.
     """
@@ -49,8 +49,8 @@ class Modes:
     def of(cls, settings: Settings) -> "Modes":
         """Raises PipelineError and ManifestError: what is wrong with the folders."""
         project = read_project(settings.project)
-        plans, source = plans_of(project, SOURCE), project.sources[SOURCE]
-        plan = plan_of(project.pipeline(MANIFEST))
+        plan = plan_of(project.pipeline(settings.names.pipeline))
+        plans, source = plans_of(project, plan.source), project.sources[plan.source]
         return cls(settings, plan, captured_tables(plans, source.catalog))
 
     def make_table(self, mode: str) -> None:
@@ -58,7 +58,9 @@ class Modes:
 
         Raises LakehouseError, also while an earlier version's table is not moved.
         """
-        require_moved(local_folder(self.settings.lakehouse_uri), identity.table_of(mode))
+        require_moved(
+            local_folder(self.settings.lakehouse_uri), identity.table_of(self.settings.names, mode)
+        )
         if mode == HISTORY:
             self._history_log(self.settings, None)
         else:
@@ -91,7 +93,7 @@ class Modes:
     def decoder_of(self, mode: str) -> RecordDecoder:
         """What decodes the mode's records."""
         if mode == HISTORY:
-            return rows_decoder(CHANGE_TOPIC, self.captured, keeps_texts=True)
+            return rows_decoder(self.plan.change_topic, self.captured, keeps_texts=True)
         return self._rows_decoder if mode in JOINED else self._facts_decoder
 
     @property
@@ -110,7 +112,7 @@ class Modes:
 
     @cached_property
     def _rows_decoder(self) -> RecordDecoder:
-        return rows_decoder(CHANGE_TOPIC, self.plan.tables)
+        return rows_decoder(self.plan.change_topic, self.plan.tables)
 
     @cached_property
     def _facts_decoder(self) -> RecordDecoder:
@@ -122,11 +124,11 @@ class Modes:
         return open_change_log(target, StreamMode(mode), result, capture_id, version)
 
     def _history_log(self, target: Settings, capture_id: int | None) -> AppendLog:
-        uri, kept_hours = target.table_uri(SOURCE_HISTORY), target.stream_versions_kept_hours
+        uri, kept_hours = target.table_uri(self.plan.history), target.stream_versions_kept_hours
         return history_log(uri, self.captured, kept_hours, capture_id)
 
     def _joined(self, spark: "SparkSession", log: AppendLog) -> TemporalSink:
-        history = StoredHistory(self.settings.table_uri(SOURCE_HISTORY))
+        history = StoredHistory(self.settings.table_uri(self.plan.history))
         history.require_columns(self.plan.tables.values())
         needed = NeededVersions(self.plan, history, log.reached.frontier)
         sink = TemporalSink(log, self.plan, needed, Evaluation(spark, self.plan))

@@ -6,7 +6,6 @@ import pyarrow as pa
 
 from lockstep.cdc.records import MESSAGES
 from lockstep.pipeline.plan import Plan
-from lockstep.pizzeria import OUTBOX
 from lockstep.streams.rows import published_columns
 from lockstep.streams.sink import Enrichment
 from lockstep.streams.table_rows import RowVersion, text_of
@@ -25,7 +24,8 @@ class PublishedEnrichment(Enrichment):
 
 
 def outbox(plan: Plan) -> PublishedEnrichment:
-    return PublishedEnrichment(plan, OUTBOX)
+    """Raises PipelineError when the pipeline has no outbox."""
+    return PublishedEnrichment(plan, text_of(plan.outbox))
 
 
 def message(plan: Plan) -> PublishedEnrichment:

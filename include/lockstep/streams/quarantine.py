@@ -14,10 +14,9 @@ from deltalake import write_deltalake
 
 from lockstep.faults import Point, reach
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pizzeria import CHANGE_TOPIC, QUARANTINED_COLUMNS, QUARANTINED_RECORDS
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sources.given_up import GIVEN_UP, GivenUpRecords, topic_now
+from lockstep.sources.given_up import GIVEN_UP, QUARANTINED_COLUMNS, GivenUpRecords, topic_now
 
 PUT_ASIDE = "put aside"
 PATIENCE_SECONDS = 30.0
@@ -34,7 +33,9 @@ class Quarantine:
 
     def put(self, offset: int, reason: str, value: bytes | None) -> None:
         """Put one record of the change topic aside; it is there after the next `write`."""
-        self._unwritten.append(self._row(CHANGE_TOPIC, offset, reason, value, PUT_ASIDE))
+        self._unwritten.append(
+            self._row(self._settings.names.change_topic, offset, reason, value, PUT_ASIDE)
+        )
 
     def write(self) -> None:
         """Write what was put aside, in one commit. Raises LakehouseError, WriterBusyError."""
@@ -91,9 +92,9 @@ class Quarantine:
 
     def _append(self, rows: list[dict]) -> None:
         """Add rows; a table of an earlier version gets the columns that it lacks."""
-        with sole_writer(self._settings, QUARANTINED_RECORDS, PATIENCE_SECONDS):
+        with sole_writer(self._settings, self._settings.names.quarantine, PATIENCE_SECONDS):
             write_deltalake(
-                self._settings.table_uri(QUARANTINED_RECORDS),
+                self._settings.table_uri(self._settings.names.quarantine),
                 pa.Table.from_pylist(rows, schema=arrow_schema(QUARANTINED_COLUMNS)),
                 mode="append",
                 schema_mode="merge",

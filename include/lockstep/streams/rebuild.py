@@ -212,7 +212,7 @@ def _switch(settings: Settings, staging: Settings, query: str, capture: Capture)
     """Step 4; returns the rows of the table."""
     identity.identity_path(settings, query).unlink(missing_ok=True)
     shutil.rmtree(identity.checkpoint_location(settings, query), ignore_errors=True)
-    table = identity.table_of(query)
+    table = identity.table_of(settings.names, query)
     rows = switch_content(settings.table_uri(table), staging.table_uri(table))
     make_private_folder(identity.checkpoint_location(settings, query))
     identity.begin(settings, query, capture)

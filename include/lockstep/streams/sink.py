@@ -17,7 +17,6 @@ from lockstep.model.modes import StreamMode
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import CHANGE_PARTITION
 from lockstep.pipeline.row_keys import quoted
-from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources.delta import open_table, run_query
@@ -93,7 +92,7 @@ def open_change_log(
     table is described by it.
     """
     return AppendLog(
-        settings.table_uri(change_log_table(mode)),
+        settings.table_uri(settings.names.change_log(mode)),
         change_log_schema(result, mode),
         CHANGE_PARTITION,
         settings.stream_versions_kept_hours,

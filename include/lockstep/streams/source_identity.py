@@ -45,7 +45,7 @@ class SourceIdentity:
         self._settings, self._source = settings, source.name
         self._target = capturer_of(settings, source)
         self._topic = names.change_topic(source.name)
-        self._slot = names.slot(source.manifest.database, source.name)
+        self._slot = source.slot
         self._begin_again = (
             f"begin again with a new snapshot: `lockstep source capture {source.name} "
             "--new-snapshot`, then delete the folders of the source's history and of its "

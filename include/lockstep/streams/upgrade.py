@@ -13,24 +13,24 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError
 from lockstep.ledger.differences_of_before import upgrade_differences
 from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
+from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
-from lockstep.pizzeria import (
-    HISTORY_OF_BEFORE,
-    HOURLY_PARTITIONS_OF_BEFORE,
-    LAKEHOUSE_TABLES,
-    ORDER_TIME,
-    ORDERS_ENRICHED_BATCH,
-    SOURCE,
-    SOURCE_HISTORY,
-)
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_lakehouse import local_folder, sole_writer, writer_lock
 from lockstep.sinks.table_of_before import folder_of_before, name_of_before
 from lockstep.sources.delta import open_table, run_query
-from lockstep.sources.hourly_runs import SAME_ROWS, is_of_before, open_hourly
+from lockstep.sources.hourly_runs import (
+    HOURLY_PARTITIONS_OF_BEFORE,
+    SAME_ROWS,
+    is_of_before,
+    open_hourly,
+)
 from lockstep.streams import identity
 from lockstep.supervise import lease
+
+HISTORY_OF_BEFORE = "dimension_changes"
+"""What the history of the tables that facts refer to was called, in the source's folder."""
 
 
 def upgrade(settings: Settings) -> list[str]:
@@ -53,7 +53,7 @@ def _move_tables(settings: Settings) -> Iterator[str]:
     if lakehouse is None:
         yield from _to_be_moved(settings)
         return
-    for table in LAKEHOUSE_TABLES:
+    for table in settings.names.tables:
         folder, target = folder_of_before(lakehouse, table), lakehouse / table
         if folder is None:
             continue
@@ -69,17 +69,19 @@ def _move_tables(settings: Settings) -> Iterator[str]:
 
 def _to_be_moved(settings: Settings) -> Iterator[str]:
     """In an object store a folder has no name that could be changed."""
-    for table in LAKEHOUSE_TABLES:
+    for table in settings.names.tables:
         name = name_of_before(table)
-        uri = settings.table_uri(f"{SOURCE}/{name}")
+        uri = settings.table_uri(f"{settings.names.source}/{name}")
         if name is not None and DeltaTable.is_deltatable(uri):
             yield f"move {uri} to {settings.table_uri(table)} before anything starts"
 
 
 def _replace_history(settings: Settings) -> Iterator[str]:
     """The dimensions' history becomes the source's, which its writer makes from the topic."""
-    uri = settings.table_uri(HISTORY_OF_BEFORE)
-    made = f"{SOURCE_HISTORY} takes its place: a stream that starts builds it from the topic"
+    uri = settings.table_uri(f"{settings.names.source}/{HISTORY_OF_BEFORE}")
+    made = (
+        f"{settings.names.history} takes its place: a stream that starts builds it from the topic"
+    )
     folder = local_folder(uri)
     if folder is None:
         if DeltaTable.is_deltatable(uri):
@@ -99,15 +101,16 @@ def _lay_out_hourly(settings: Settings) -> Iterator[str]:
     found = open_hourly(settings)
     if found is None or not is_of_before(found):
         return
-    uri = settings.table_uri(ORDERS_ENRICHED_BATCH)
-    with sole_writer(settings, ORDERS_ENRICHED_BATCH), translate_delta_errors(uri):
+    uri = settings.table_uri(settings.names.hourly_table)
+    with sole_writer(settings, settings.names.hourly_table), translate_delta_errors(uri):
         table = open_table(uri)  # again: what a run wrote until now is in it
         folders = len(table.partitions())
-        day = f"CAST({ORDER_TIME} AS DATE) AS {HOURLY_PARTITION}"
+        time = plan_named(settings.project, settings.names.pipeline).time
+        day = f"CAST({time} AS DATE) AS {HOURLY_PARTITION}"
         date, hour = HOURLY_PARTITIONS_OF_BEFORE
         names = [field.name for field in table.schema().fields if field.name != hour]
         columns = ", ".join(day if name == date else name for name in names)
-        rows = f"SELECT {columns} FROM hourly ORDER BY {ORDER_TIME}"  # noqa: S608 - names only
+        rows = f"SELECT {columns} FROM hourly ORDER BY {time}"  # noqa: S608 - names only
         write_deltalake(
             table,
             run_query(rows, {"hourly": table}),

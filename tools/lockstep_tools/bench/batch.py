@@ -19,10 +19,10 @@ from lockstep.accounts import Role
 from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, VIEW
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.spark import spark_session
+from pizzeria.names import ORDERS_ENRICHED_BATCH, VIEW
 from psycopg import sql
 
 from lockstep_tools.bench.memory import PeakMemory

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lockstep.accounts import Role
-from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.stack import control
 from lockstep.stack.ports import free_ports
+from pizzeria.names import ORDERS
 from pizzeria.shop import bulk
 from psycopg import sql
 

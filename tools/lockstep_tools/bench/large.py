@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta
 from lockstep.accounts import Role
 from lockstep.errors import StreamFailedError
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import ORDERS
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.stack import control
 from lockstep.supervise import launcher
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
+from pizzeria.names import ORDERS
 from pizzeria.shop import bulk
 from pizzeria.shop.backdate import place_orders_at
 from pizzeria.shop.totals import Totals, totals_of

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from lockstep.errors import ConfigurationError
 from lockstep.parity import comparison
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pizzeria import MANIFEST, ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, change_log_table
 
 from lockstep_tools.bench.memory import PeakMemory
 from lockstep_tools.bench.parity_tables import MODE, WINDOW, MadeTables, make_tables

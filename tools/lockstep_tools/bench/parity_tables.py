@@ -25,18 +25,18 @@ from lockstep.pipeline.result_tables import (
     HOURLY_COLUMNS,
     HOURLY_PARTITION,
 )
-from lockstep.pizzeria import (
+from lockstep.pizzeria import ORIGIN
+from lockstep.settings import Settings
+from pizzeria.names import (
     CLIENTS,
     MANIFEST,
     ORDERS_ENRICHED_BATCH,
-    ORIGIN,
     PIZZAS,
     SOURCE_HISTORY,
     TABLE_ASSIGNMENT,
     TABLES,
     change_log_table,
 )
-from lockstep.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

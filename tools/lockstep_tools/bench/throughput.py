@@ -17,14 +17,14 @@ from lockstep.accounts import Role
 from lockstep.errors import ServiceError
 from lockstep.model.log import CUT_MESSAGE_PREFIX
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
 from lockstep.stack import connector
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.supervise import launcher
 from numpy.typing import NDArray
+from pizzeria.names import CHANGE_TOPIC
 from pizzeria.shop.backdate import place_orders_at
 
 from lockstep_tools.bench.change_rows import VISIBLE_AT, rows_seen
@@ -83,13 +83,13 @@ def measure(
     takes far too long.
     """
     first = change_topic.end_offset(settings)
-    connector.pause(settings, pizzeria_connector(settings))
+    connector.pause(settings, embedded_connector(settings))
     on_progress(f"loading {orders:,} orders, the connector paused")
     began = time.monotonic()
     _load(settings, orders)
     load_seconds = time.monotonic() - began
     on_progress("Debezium alone")
-    connector.resume(settings, pizzeria_connector(settings))
+    connector.resume(settings, embedded_connector(settings))
     debezium = _written(settings, first)
     drained = []
     for mode in modes:

@@ -12,10 +12,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import stream_dag_id
 from lockstep.settings import Settings
 from lockstep.stack import control
 from lockstep.stack.airflow_client import AirflowClient, signed_in
+from pizzeria.names import stream_dag_id
 from pizzeria.shop.moving_pizzas import open_round
 
 from lockstep_tools.errors import SoakError

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lockstep.cdc.cuts import XID_SPAN
-from lockstep.pizzeria import CLIENTS, PIZZAS, TABLES
+from pizzeria.names import CLIENTS, PIZZAS, TABLES
 
 from lockstep_tools.soak.findings import Finding, findings_of
 from lockstep_tools.soak.open_transactions import MESSAGE_PREFIX, MESSAGES, Written

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import run_query
+from pizzeria.names import change_log_table
 
 from lockstep_tools.soak import delta_log
 

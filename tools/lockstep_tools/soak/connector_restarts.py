@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import httpx
-from lockstep import pizzeria
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack import connector, control, process
 from lockstep.stack.connect import Connect
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.stack.postgres import Postgres
+from pizzeria import names as pizzeria
 
 from lockstep_tools.soak.captured import check_captured, read_captured
 from lockstep_tools.soak.findings import Finding
@@ -165,7 +165,7 @@ _RESTARTS = {
 def _wait_until_it_reads(settings: Settings) -> None:
     """Until the connector is at work on its slot again; what failed for good is restarted."""
     deadline = time.monotonic() + BACK_SECONDS_MAX
-    while (trouble := connector.trouble(settings, pizzeria_connector(settings))) is not None:
+    while (trouble := connector.trouble(settings, embedded_connector(settings))) is not None:
         if time.monotonic() > deadline:
             raise ServiceError(f"not back after {BACK_SECONDS_MAX:.0f} s: {trouble}")
         if "FAILED" in trouble:

@@ -13,7 +13,7 @@ from lockstep.errors import LockstepError, ServiceError, StreamFailedError
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.stack import connector
-from lockstep.stack.connectors import pizzeria_connector
+from lockstep.stack.connectors import embedded_connector
 from lockstep.supervise import keeper, launcher
 from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.observation import Observation, observe
@@ -113,8 +113,8 @@ class Guard(threading.Thread):
 
     def _mend_connector(self) -> None:
         try:
-            if connector.failure(self._settings, pizzeria_connector(self._settings)) is not None:
-                connector.restart_failed(self._settings, pizzeria_connector(self._settings))
+            if connector.failure(self._settings, embedded_connector(self._settings)) is not None:
+                connector.restart_failed(self._settings, embedded_connector(self._settings))
         except ServiceError:
             return  # Connect is being restarted by the scenario
 

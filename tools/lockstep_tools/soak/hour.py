@@ -4,11 +4,11 @@ import statistics
 from dataclasses import dataclass
 
 from lockstep.model.modes import StreamMode
-from lockstep.pizzeria import change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.heartbeat import read_heartbeat
+from pizzeria.names import change_log_table
 from pizzeria.shop.generator import generate
 
 from lockstep_tools.soak import drivers

@@ -16,9 +16,9 @@ from itertools import count, islice
 import psycopg
 from lockstep.accounts import Role
 from lockstep.errors import PostgresUnavailableError
-from lockstep.pizzeria import CLIENTS, PIZZAS, TABLES
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
+from pizzeria.names import CLIENTS, PIZZAS, TABLES
 from pizzeria.shop import operations as ops
 from pizzeria.shop.executor import Work
 from pizzeria.shop.writers import OUTAGE_SECONDS_MAX, Writers

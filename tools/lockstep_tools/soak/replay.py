@@ -8,9 +8,9 @@ import time
 from confluent_kafka import Consumer, Producer, TopicPartition
 from lockstep.accounts import KafkaUser
 from lockstep.kafka_login import client
-from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
+from pizzeria.names import CHANGE_TOPIC
 
 from lockstep_tools.errors import SoakError
 

@@ -9,10 +9,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import typer
-from lockstep import pizzeria
 from lockstep.airflow_names import PARITY_URL
 from lockstep.settings import Settings
 from rich.console import Console
+
+from pizzeria import names as pizzeria
 
 if TYPE_CHECKING:
     from lockstep.model.window import Window

@@ -8,7 +8,6 @@ from lockstep.ledger.entries import Comparison
 from lockstep.ledger.formatting import coloured
 from lockstep.parity.report import differences
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +16,7 @@ from pizzeria.demo.comparisons import examples
 from pizzeria.demo.delay_chart import HOURLY_RUN
 from pizzeria.demo.hourly_runs import FinishedRun
 from pizzeria.demo.hours import HourTotals
+from pizzeria.names import MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,10 @@ from lockstep.ledger.entries import Comparison, Difference
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
-from lockstep.pizzeria import PARITY_DAG_ID
 from lockstep.settings import Settings
 from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient
+
+from pizzeria.names import PARITY_DAG_ID
 
 POLL_SECONDS = 1.0
 COMPARISONS_SECONDS_MAX = 1200

@@ -7,11 +7,12 @@ from datetime import datetime
 
 from lockstep.errors import LakehouseError, ServiceError, WindowNotWrittenError
 from lockstep.model.window import Window
-from lockstep.pizzeria import HOURLY_DAG_ID, ORDERS_ENRICHED_BATCH
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by
 from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient, DagRun
+
+from pizzeria.names import HOURLY_DAG_ID, ORDERS_ENRICHED_BATCH
 
 POLL_SECONDS = 1.0
 DAG_SECONDS_MAX = 90

@@ -16,9 +16,10 @@ from lockstep.airflow_ops.windows import due_at
 from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.pipeline.names import sql_name
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
+
+from pizzeria.names import ORDERS_ENRICHED_BATCH, change_log_table
 
 if TYPE_CHECKING:
     import pandas as pd

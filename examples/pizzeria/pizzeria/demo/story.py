@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from lockstep.airflow_ops import windows as due_windows
 from lockstep.ledger.entries import Comparison
 from lockstep.model.window import Window
-from lockstep.pizzeria import HOURLY_DAG_ID, PARITY_DAG_ID, stream_dag_id
 from lockstep.settings import Settings
 from lockstep.stack.airflow_client import AirflowClient, signed_in
 
 from pizzeria.demo import comparisons, hourly_runs, hours, live_orders, streams
 from pizzeria.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart
 from pizzeria.demo.hourly_runs import FinishedRun
+from pizzeria.names import HOURLY_DAG_ID, PARITY_DAG_ID, stream_dag_id
 from pizzeria.shop.incidents import OpenOrder
 
 if TYPE_CHECKING:

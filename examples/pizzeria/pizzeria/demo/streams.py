@@ -7,7 +7,6 @@ from datetime import datetime
 from lockstep.errors import ServiceError
 from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
-from lockstep.pizzeria import stream_dag_id
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.stack.airflow_client import AirflowClient
@@ -15,6 +14,7 @@ from lockstep.supervise import launcher
 from lockstep.supervise.observation import running_workers
 
 from pizzeria.demo import hours
+from pizzeria.names import stream_dag_id
 
 MODES = (StreamMode.OUTBOX, StreamMode.TEMPORAL)
 """One whose records hold the order, and one that looks it up; two leave two cores something."""

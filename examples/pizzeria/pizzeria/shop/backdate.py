@@ -10,10 +10,10 @@ from datetime import datetime
 
 import psycopg
 from lockstep.accounts import Role
-from lockstep.pizzeria import CLIENTS, ORDERS, TABLE_ASSIGNMENT
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
+from pizzeria.names import CLIENTS, ORDERS, TABLE_ASSIGNMENT
 from pizzeria.shop.books import MAX_PIZZAS
 from pizzeria.shop.executor import Ids, begun
 from pizzeria.shop.opening import open_shop

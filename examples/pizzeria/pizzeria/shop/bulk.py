@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psycopg
 from lockstep.accounts import Role
-from lockstep.pizzeria import DATABASE, ENRICHMENT_TABLES
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from psycopg.sql import SQL, Identifier
 
 from pizzeria.errors import InputDataError
+from pizzeria.names import DATABASE, ENRICHMENT_TABLES
 
 FILL_SQL = Path(__file__).with_name("fill.sql")
 START = datetime(2024, 1, 1, tzinfo=UTC)  # any day does; benchmarks agree on one

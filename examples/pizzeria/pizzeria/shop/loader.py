@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import psycopg
 from lockstep.accounts import Role
-from lockstep.pizzeria import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
 from pizzeria.errors import InputDataError
+from pizzeria.names import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
 from pizzeria.shop.executor import begun
 from pizzeria.shop.existing import check_consistent, read_existing
 from pizzeria.shop.operations import AddPizza
