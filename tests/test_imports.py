@@ -42,7 +42,7 @@ ALLOWED = {
     "faults": set(),
     "file_lock": {"errors"},
     "kafka_login": {"accounts", "settings"},
-    "pipeline": {"errors"},
+    "pipeline": {"errors", "model"},
     "jars": FOUNDATION,
     "spark": FOUNDATION | {"jars"},
     "cdc": FOUNDATION,
@@ -56,7 +56,7 @@ ALLOWED = {
     | {"cdc", "enrich", "jars", "ledger", "pipeline", "sinks", "sources", "spark"},
     "repair": FOUNDATION | {"cdc", "ledger", "pipeline", "sinks", "sources"},
     "stack": FOUNDATION | {"jars", "pipeline", "sources"},
-    "supervise": FOUNDATION | {"stack"},
+    "supervise": FOUNDATION | {"pipeline", "stack"},
     "parity_pages": FOUNDATION | {"ledger", "pipeline", "supervise"},
     "observe": FOUNDATION | {"pipeline", "sinks", "sources", "supervise"},
     "streams": FOUNDATION

@@ -5,7 +5,7 @@ home, which `lockstep up` writes for its owner alone. Nothing else is configured
 """
 
 import os
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -175,15 +175,13 @@ class Settings(BaseSettings):
             )
         return secret.get_secret_value()
 
-    @cached_property
+    @property
     def names(self) -> "PipelineNames":
         """All that is named after the pipeline and its source.
 
         Raises PipelineError when there is no such pipeline, or none is chosen of several.
         """
-        from lockstep.pipeline.pipeline_names import names_of
-
-        return names_of(self.project, self.pipeline)
+        return _names_of(self.project, self.pipeline)
 
     def connection(self, role: Role, database: str = "") -> dict[str, object]:
         """Keyword arguments for psycopg.connect; never printed, for they hold the password.
@@ -199,6 +197,14 @@ class Settings(BaseSettings):
             "password": self.password(role),
             "connect_timeout": 5,
         }
+
+
+@lru_cache
+def _names_of(project: Path, pipeline: str) -> "PipelineNames":
+    """Read once: a process works for one pipeline, whose names do not change meanwhile."""
+    from lockstep.pipeline.pipeline_names import names_of
+
+    return names_of(project, pipeline)
 
 
 def source_password_setting(source: str, purpose: str) -> str:

@@ -13,6 +13,8 @@ from lockstep.cli import app
 from lockstep.errors import StreamBusyError
 from lockstep.model.modes import PUBLISHER, StreamMode
 from lockstep.pipeline import plan, project
+from lockstep.pipeline.folder import QUERY_FILE
+from lockstep.pipeline.project_files import PIPELINES, SOURCES
 from lockstep.publish import conditions, publisher
 from lockstep.publish import switch as cutover
 from lockstep.publish.publisher import Publisher
@@ -25,6 +27,7 @@ from lockstep.supervise.observation import observe, observe_started
 from pizzeria.names import change_log_table
 from typer.testing import CliRunner
 
+from tests.project import PROJECT_DIR
 from tests.publish.shop import DAY, PLAN, Shop, hour, published, version_of
 
 SECONDS_MAX = 60.0
@@ -123,9 +126,12 @@ def test_a_pipelines_folder_that_cannot_be_used_ends_it_by_name(
     settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    for manifests in (PIPELINES, SOURCES):
+        shutil.copytree(PROJECT_DIR / manifests, tmp_path / manifests)
+    (tmp_path / PIPELINES / settings.names.pipeline / QUERY_FILE).write_text("SELECT")
     assert Publisher(settings.model_copy(update={"project": tmp_path})).run() == 2
     error = observe(settings, PUBLISHER).heartbeat.error
-    assert (error.name, error.restart_helps) == ("PipelineError", False)
+    assert (error.name, error.restart_helps) == ("QueryRefusedError", False)
 
 
 def test_its_steps_do_not_read_the_pipelines_folder_again(

@@ -19,7 +19,8 @@ SECONDS_MAX = 10
 SCRIPT = """
 import os, sys, time
 kept = [mode for mode in sys.argv[2::2] if mode not in os.environ["DROPPED"].split()]
-files = [open(f"{os.environ['LOCKSTEP_HOME']}/streams/{mode}/lease.lock", "a") for mode in kept]
+streams = f"{os.environ['LOCKSTEP_HOME']}/streams/orders_enriched__"
+files = [open(f"{streams}{mode}/lease.lock", "a") for mode in kept]
 time.sleep(60)
 """
 Start = Callable[..., subprocess.Popen]

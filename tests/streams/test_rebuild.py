@@ -11,6 +11,7 @@ from lockstep.sinks.append_log import Reached, capture_id_of, reached_of
 from lockstep.sources.delta import open_table, table_uris
 from lockstep.streams import identity, rebuild
 from lockstep.streams.identity import Capture, checkpoint_location, claim
+from lockstep.supervise.folder import mode_folder
 
 from tests.streams.conftest import MODE, Services, write_orders
 from tests.streams.topics import open_log
@@ -47,7 +48,7 @@ def fill(
     *_: object,
 ) -> int:
     write_orders(staging, NEW, 120, capture.capture_id)
-    (settings.home / "streams" / MODE / "checkpoint.rebuild").mkdir()
+    (mode_folder(settings, MODE) / "checkpoint.rebuild").mkdir()
     return 120
 
 

@@ -10,6 +10,7 @@ from lockstep.errors import StreamBusyError, StreamError
 from lockstep.settings import Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import Desired, DesiredState, read_desired, write_desired
+from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.heartbeat import (
     DriverState,
     Heartbeat,
@@ -66,7 +67,7 @@ def test_a_wish_is_read_back_as_written(settings) -> None:
 
 def test_a_damaged_wish_is_named(settings) -> None:
     write_desired(settings, MODE, DesiredState.STOPPED, "by a test")
-    path = settings.home / "streams" / MODE / "desired.json"
+    path = mode_folder(settings, MODE) / "desired.json"
     unknown = b'{"state": "paused", "reason": "", "changed_at": "2026-01-01T00:00:00Z"}'
     for damage in (unknown, b"{", b'{"state": "\xff"}'):
         path.write_bytes(damage)
@@ -79,7 +80,7 @@ def test_a_heartbeat_is_read_back_as_written(settings, heartbeat) -> None:
     assert read_heartbeat(settings, MODE) is None
     write_heartbeat(settings, heartbeat)
     assert read_heartbeat(settings, MODE) == heartbeat
-    assert os.listdir(settings.home / "streams" / MODE) == ["heartbeat.json"]
+    assert os.listdir(mode_folder(settings, MODE)) == ["heartbeat.json"]
 
 
 def test_a_heartbeat_of_a_later_version_is_read(settings) -> None:

@@ -22,7 +22,7 @@ PACKAGES = {
     (): (
         *("accounts", "airflow_names", "cdc", "cli", "errors", "faults", "file_lock", "jars"),
         *("kafka_login", "ledger", "maintain", "model", "observe", "parity", "parity_pages"),
-        *("pipeline", "pizzeria", "project", "publish", "repair", "settings", "sinks", "sources"),
+        *("pipeline", "project", "publish", "repair", "settings", "sinks", "sources"),
         *("stack", "supervise", "waiting"),
     ),
     ("spark",): ("batch", "enrich", "quality", "spark", "streams"),

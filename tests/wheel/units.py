@@ -55,12 +55,6 @@ def airflow_names() -> None:
     assert PARITY_URL.startswith("/")
 
 
-def pizzeria() -> None:
-    from lockstep.pizzeria import CHANGE_TOPIC, sql_name
-
-    assert sql_name(CHANGE_TOPIC) == CHANGE_TOPIC
-
-
 def cli() -> None:
     from lockstep.cli import app
 

@@ -27,7 +27,8 @@ RESERVED = {
 POSTGRES_NAME_BYTES_MAX = 63
 METRICS_PATH = f"{PREFIX}/stream_metrics"
 """The table with the figures of every stream, below the lakehouse; no pipeline has this folder."""
-_SEPARATOR = "__"
+SEPARATOR = "__"
+"""Between names where only letters, digits and `_` may stand."""
 _DIGEST_CHARACTERS = 10
 
 
@@ -77,7 +78,7 @@ def sql_name(table: str) -> str:
 
 def address(pipeline: str, mode: Mode) -> str:
     """`orders__lookup`: what the result of a mode is called in SQL; at most 53 characters."""
-    return _SEPARATOR.join((pipeline, mode))
+    return SEPARATOR.join((pipeline, mode))
 
 
 def table_path(pipeline: str, mode: Mode) -> str:
@@ -95,22 +96,22 @@ def published_path(pipeline: str) -> str:
 
 def ledger_path(pipeline: str) -> str:
     """`orders/orders__ledger`: the table with a line for each comparison."""
-    return f"{pipeline}/{pipeline}{_SEPARATOR}ledger"
+    return f"{pipeline}/{pipeline}{SEPARATOR}ledger"
 
 
 def differences_path(pipeline: str) -> str:
     """`orders/orders__differences`: the table with the rows that comparisons found to differ."""
-    return f"{pipeline}/{pipeline}{_SEPARATOR}differences"
+    return f"{pipeline}/{pipeline}{SEPARATOR}differences"
 
 
 def cutovers_path(pipeline: str) -> str:
     """`orders/orders__cutovers`: the table with a line for each switch of the published table."""
-    return f"{pipeline}/{pipeline}{_SEPARATOR}cutovers"
+    return f"{pipeline}/{pipeline}{SEPARATOR}cutovers"
 
 
 def quarantine_path(source: str) -> str:
     """`shop/shop__quarantine`: the table with the records of a change topic that were put aside."""
-    return f"{source}/{source}{_SEPARATOR}quarantine"
+    return f"{source}/{source}{SEPARATOR}quarantine"
 
 
 def history_address(source: str) -> str:
@@ -118,7 +119,7 @@ def history_address(source: str) -> str:
 
     No pipeline has the name of a source, nor is `history` a mode.
     """
-    return _SEPARATOR.join((source, "history"))
+    return SEPARATOR.join((source, "history"))
 
 
 def history_path(source: str) -> str:
@@ -133,7 +134,7 @@ def mode_dag_id(pipeline: str, mode: Mode) -> str:
 
 def job_dag_id(pipeline: str, job: Job) -> str:
     """`orders__parity`: the DAG of a job; never that of a mode."""
-    return _SEPARATOR.join((pipeline, job))
+    return SEPARATOR.join((pipeline, job))
 
 
 def change_topic(source: str) -> str:
@@ -152,7 +153,7 @@ def connector(source: str) -> str:
 
 def publication(source: str) -> str:
     """`lockstep__shop`: the publication of a source, in its own database; needs no quotes."""
-    return f"{PREFIX}{_SEPARATOR}{source}"
+    return f"{PREFIX}{SEPARATOR}{source}"
 
 
 def slot(database: str, source: str) -> str:
@@ -161,11 +162,11 @@ def slot(database: str, source: str) -> str:
     PostgreSQL keeps slots for the whole cluster, allows a-z, 0-9 and _, and a database may have any
     name. One that is not as ours are, or too long, is there as a digit and 40 bits of its digest.
     """
-    readable = _SEPARATOR.join((PREFIX, source, database))
+    readable = SEPARATOR.join((PREFIX, source, database))
     if NAME.fullmatch(database) and len(readable) <= POSTGRES_NAME_BYTES_MAX:
         return readable
     digest = hashlib.sha256(database.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    return _SEPARATOR.join((PREFIX, source, f"0{digest}"))
+    return SEPARATOR.join((PREFIX, source, f"0{digest}"))
 
 
 def application_id(source: str, mark: Mark) -> str:

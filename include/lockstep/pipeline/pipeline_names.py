@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lockstep.model.modes import HISTORY
 from lockstep.pipeline import names
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import STREAM_MODES, Mode
@@ -78,6 +79,12 @@ class PipelineNames:
             self.published_table,
             self.cutovers,
         )
+
+    def worker(self, mode: str) -> str:
+        """The address of a stream's mode, of the publisher, or of the history's writer."""
+        if mode == HISTORY:
+            return names.history_address(self.source)
+        return names.SEPARATOR.join((self.pipeline, mode))
 
     @property
     def change_topic(self) -> str:

@@ -12,13 +12,14 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lockstep.errors import LakehouseError
 from lockstep.ledger.differences_of_before import upgrade_differences
-from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
+from lockstep.model.modes import HISTORY
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.settings import Settings
+from lockstep.sinks import table_of_before
 from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_lakehouse import local_folder, sole_writer, writer_lock
-from lockstep.sinks.table_of_before import folder_of_before, name_of_before
+from lockstep.sinks.table_of_before import name_of_before
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import (
     HOURLY_PARTITIONS_OF_BEFORE,
@@ -28,6 +29,7 @@ from lockstep.sources.hourly_runs import (
 )
 from lockstep.streams import identity
 from lockstep.supervise import lease
+from lockstep.supervise.folder import OWN, folder_of_before, mode_folder
 
 HISTORY_OF_BEFORE = "dimension_changes"
 """What the history of the tables that facts refer to was called, in the source's folder."""
@@ -40,11 +42,16 @@ def upgrade(settings: Settings) -> list[str]:
     WriterBusyError while an hourly run, a repair or a comparison does, LakehouseError when a table
     cannot be written.
     """
+    done = []
     with ExitStack() as held:
-        for worker in (*StreamMode, HISTORY, PUBLISHER):
+        for worker in OWN:
             held.enter_context(lease.acquire(settings, worker))
-        steps = (_move_tables, _replace_history, _lay_out_hourly, upgrade_differences)
-        return [what for step in steps for what in step(settings)]
+            if folder_of_before(settings, worker).exists():
+                held.enter_context(lease.acquire_of_before(settings, worker))
+        for step in (_move_tables, _move_workers, _replace_history, _lay_out_hourly):
+            done += step(settings)
+        done += upgrade_differences(settings)
+    return done
 
 
 def _move_tables(settings: Settings) -> Iterator[str]:
@@ -54,7 +61,7 @@ def _move_tables(settings: Settings) -> Iterator[str]:
         yield from _to_be_moved(settings)
         return
     for table in settings.names.tables:
-        folder, target = folder_of_before(lakehouse, table), lakehouse / table
+        folder, target = table_of_before.folder_of_before(lakehouse, table), lakehouse / table
         if folder is None:
             continue
         if target.exists():
@@ -65,6 +72,24 @@ def _move_tables(settings: Settings) -> Iterator[str]:
         with writer_lock(folder, 0.0), writer_lock(target, 0.0):
             folder.rename(target)
         yield f"{folder} is now {target}"
+
+
+def _move_workers(settings: Settings) -> Iterator[str]:
+    """The files of each stream, and of the publisher, go to where its address says.
+
+    What this version's commands have left there before the upgrade is nothing that a stream goes
+    on from: no table of before can be written before it is moved.
+    """
+    for worker in OWN:
+        folder, target = folder_of_before(settings, worker), mode_folder(settings, worker)
+        leaving = folder.with_name(f".{folder.name}.replaced")
+        if folder.exists():
+            if target.exists():
+                shutil.rmtree(leaving, ignore_errors=True)
+                target.rename(leaving)
+            folder.rename(target)
+            yield f"{folder} is now {target}"
+        shutil.rmtree(leaving, ignore_errors=True)
 
 
 def _to_be_moved(settings: Settings) -> Iterator[str]:

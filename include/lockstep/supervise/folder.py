@@ -1,23 +1,48 @@
-"""Where the files of a worker are: HOME/streams/<name>/. Knows nothing of their contents.
+"""Where the files of a worker are: HOME/streams/<address>/. Knows nothing of their contents.
 
-A worker is a stream's mode, the writer of a source's history, or the publisher.
+A worker is a stream's mode, the writer of a source's history, or the publisher. Those of the
+pipeline that is worked for go by their mode alone, those of others by their address.
 """
 
 from pathlib import Path
 
+from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.names import SEPARATOR
 from lockstep.settings import Settings
 
 STREAMS = "streams"
+OWN = (*map(str, StreamMode), HISTORY, PUBLISHER)
+"""The workers of one pipeline, and of its source."""
 
 
 def mode_folder(settings: Settings, mode: str) -> Path:
-    """The folder of a worker; it need not exist."""
+    """The folder of a worker; it need not exist.
+
+    Raises PipelineError for a mode alone where no pipeline is chosen.
+    """
+    address = mode if SEPARATOR in mode else settings.names.worker(mode)
+    return settings.home / STREAMS / address
+
+
+def folder_of_before(settings: Settings, mode: str) -> Path:
+    """Where earlier versions had the files of a worker of their one pipeline."""
     return settings.home / STREAMS / mode
 
 
 def workers(settings: Settings) -> list[str]:
     """Every worker that was ever started or stopped in this home, by name."""
     try:
-        return sorted(one.name for one in (settings.home / STREAMS).iterdir() if one.is_dir())
+        found = [one.name for one in (settings.home / STREAMS).iterdir() if one.is_dir()]
     except FileNotFoundError:
         return []
+    own = _own_addresses(settings)
+    return sorted(own.get(name, name) for name in found if SEPARATOR in name)
+
+
+def _own_addresses(settings: Settings) -> dict[str, str]:
+    """The mode of each address of the pipeline that is worked for; none where none is chosen."""
+    try:
+        return {settings.names.worker(mode): mode for mode in OWN}
+    except PipelineError:
+        return {}

@@ -87,7 +87,7 @@ def start(
             raise StreamBusyError(mode, pid)
     for mode in modes:
         write_desired(settings, mode, DesiredState.RUNNING, reason, restarts)
-    name = f"stream-{'-'.join(hosted)}"
+    name = f"stream-{settings.names.pipeline}-{'-'.join(hosted)}"
     log = bounded_log(settings.home, name)
     for mode in hosted:
         _point_to_log(settings, mode, log)

@@ -10,22 +10,31 @@ from lockstep.errors import StreamBusyError, StreamError
 from lockstep.file_lock import FileLock
 from lockstep.settings import Settings
 from lockstep.stack.files import make_private_folder
-from lockstep.supervise.folder import mode_folder
+from lockstep.supervise.folder import folder_of_before, mode_folder
 
 Lease = FileLock
 """`release()` frees the mode although the JVM lives; `fileno()` is what the JVM has to inherit."""
 
+LEASE = "lease.lock"
 PATIENCE_SECONDS = 0.5
 """Who asks for the holder has the lock for microseconds; that must not refuse a start."""
 
 
 def lease_path(settings: Settings, mode: str) -> Path:
-    return mode_folder(settings, mode) / "lease.lock"
+    return mode_folder(settings, mode) / LEASE
 
 
 def acquire(settings: Settings, mode: str) -> Lease:
     """Take the mode. Raises StreamBusyError, naming the pid, when another process runs it."""
-    path = lease_path(settings, mode)
+    return _acquire(lease_path(settings, mode), mode)
+
+
+def acquire_of_before(settings: Settings, mode: str) -> Lease:
+    """The same of the lease that earlier versions' drivers take."""
+    return _acquire(folder_of_before(settings, mode) / LEASE, mode)
+
+
+def _acquire(path: Path, mode: str) -> Lease:
     try:
         make_private_folder(path.parent)
         return FileLock.acquire(
