@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lockstep.devstack import control, postgres_files
+from lockstep.host.files import make_private_folder
+from lockstep.host.ports import free_ports
 from lockstep.project import VARIABLE
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
-from lockstep.stack import control, postgres_files
-from lockstep.stack.files import make_private_folder
-from lockstep.stack.ports import free_ports
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place
 

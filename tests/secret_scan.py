@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 import psutil
+from lockstep.host.data_folders import postgres_data
 from lockstep.settings import Settings
-from lockstep.stack import postgres_files
 
 PRIVATE = {
     Path("secrets.env"),
@@ -66,7 +66,7 @@ def _open_to_others(settings: Settings) -> Iterator[Path]:
 def _files(settings: Settings) -> Iterator[Path]:
     """Every file of the home and of the database, but the private ones."""
     private = {settings.home / path for path in PRIVATE}
-    folders: Iterable[Path] = {settings.home, postgres_files.data_folder(settings)}
+    folders: Iterable[Path] = {settings.home, postgres_data(settings)}
     for folder in folders:
         yield from (f for f in folder.rglob("*") if f.is_file() and f not in private)
 

@@ -21,9 +21,9 @@ import pytest
 import yaml
 from lockstep import jars
 from lockstep.accounts import KafkaUser, Role
+from lockstep.devstack import container, postgres
 from lockstep.errors import JarsIncompleteError
 from lockstep.settings import PASSWORD_FIELDS, Settings
-from lockstep.stack import container, postgres
 
 from tests.project import PROJECT_DIR
 

@@ -55,26 +55,31 @@ ALLOWED = {
     "parity": FOUNDATION
     | {"cdc", "enrich", "jars", "ledger", "pipeline", "sinks", "sources", "spark"},
     "repair": FOUNDATION | {"cdc", "ledger", "pipeline", "sinks", "sources"},
-    "stack": FOUNDATION | {"jars", "pipeline", "sources"},
-    "supervise": FOUNDATION | {"pipeline", "stack"},
+    "host": FOUNDATION,
+    "jvm": FOUNDATION | {"host", "jars"},
+    "capture": FOUNDATION | {"host", "jars", "jvm", "pipeline", "sources"},
+    "airflow_admin": FOUNDATION | {"host", "pipeline"},
+    "devstack": FOUNDATION | {"airflow_admin", "capture", "host", "jars", "jvm", "pipeline"},
+    "supervise": FOUNDATION | {"host", "pipeline"},
     "parity_pages": FOUNDATION | {"ledger", "pipeline", "supervise"},
     "observe": FOUNDATION | {"pipeline", "sinks", "sources", "supervise"},
     "streams": FOUNDATION
     | {
         *("cdc", "enrich", "jars", "ledger", "observe", "pipeline", "sinks", "sources", "spark"),
-        *("stack", "supervise"),
+        *("capture", "host", "jvm", "supervise"),
     },
-    "maintain": FOUNDATION | {"pipeline", "sinks", "stack", "supervise"},
+    "maintain": FOUNDATION | {"airflow_admin", "host", "pipeline", "sinks", "supervise"},
     "publish": FOUNDATION | {"ledger", "pipeline", "sinks", "sources", "supervise"},
     "cli": FOUNDATION
     | {
-        *("batch", "jars", "ledger", "maintain", "observe", "parity", "parity_pages", "pipeline"),
-        *("publish", "quality", "repair", "sources", "stack", "streams", "supervise"),
+        *("airflow_admin", "batch", "capture", "devstack", "host", "jars", "ledger", "maintain"),
+        *("observe", "parity", "parity_pages", "pipeline", "publish", "quality", "repair"),
+        *("sources", "streams", "supervise"),
     },
     "airflow_ops": FOUNDATION
     | {
         *("jars", "ledger", "maintain", "parity", "pipeline", "publish", "quality", "repair"),
-        *("spark", "stack", "supervise"),
+        *("capture", "spark", "supervise"),
     },
     "airflow_ui": FOUNDATION | {"ledger", "parity_pages", "pipeline", "quality"},
     "dags": FOUNDATION | {"airflow_ops"},
@@ -85,29 +90,32 @@ ALLOWED = {
     "pizzeria.shop": FOUNDATION | {"pizzeria.errors", "pizzeria.names", "sources"},
     "pizzeria.demo": FOUNDATION
     | {
-        *("airflow_ops", "ledger", "parity", "pipeline", "sources", "stack", "supervise"),
+        *("airflow_admin", "airflow_ops", "ledger", "parity", "pipeline", "sources"),
+        *("supervise",),
         *("pizzeria.errors", "pizzeria.names", "pizzeria.shop"),
     },
     "pizzeria.commands": FOUNDATION
     | {
-        *("cli", "jars", "ledger", "parity", "pipeline", "sources", "stack", "supervise"),
+        *("airflow_admin", "cli", "devstack", "jars", "ledger", "parity", "pipeline", "sources"),
+        *("supervise",),
         *("pizzeria.demo", "pizzeria.errors", "pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.errors": {"errors"},
     "lockstep_tools.soak": FOUNDATION
     | {
-        *("cdc", "observe", "pipeline", "sources", "stack", "streams", "supervise"),
+        *("airflow_admin", "capture", "cdc", "devstack", "host", "observe", "pipeline"),
+        *("sources", "streams", "supervise"),
         *("lockstep_tools.errors", "pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.bench": FOUNDATION
     | {
         *("batch", "cdc", "jars", "observe", "parity", "pipeline", "publish", "sinks", "sources"),
-        *("spark", "stack", "supervise"),
+        *("capture", "devstack", "host", "spark", "supervise"),
         *("lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.commands": FOUNDATION
     | {
-        *("stack", "supervise"),
+        *("devstack", "host", "supervise"),
         *("lockstep_tools.bench", "lockstep_tools.errors", "lockstep_tools.soak"),
         *("pizzeria.names", "pizzeria.shop"),
     },
@@ -129,7 +137,9 @@ ONLY_IN = {
         "lockstep_tools.bench",
     },
     "delta": {"spark", "sinks"},
-    "confluent_kafka": {"sources", "stack", "lockstep_tools.bench", "lockstep_tools.soak"},
+    "confluent_kafka": {
+        *("capture", "devstack", "sources", "lockstep_tools.bench", "lockstep_tools.soak"),
+    },
 }
 """Library: the rooms that may import it."""
 
@@ -275,7 +285,7 @@ def test_the_allowed_imports_have_no_circle() -> None:
         ("cli", "from airflow.sdk import DAG"),
         ("model", "import pydantic"),
         ("enrich", "from . import orders"),
-        ("stack", "from pizzeria.shop import loader"),
+        ("devstack", "from pizzeria.shop import loader"),
         ("pizzeria.shop", "from lockstep_tools.soak import kills"),
         ("undeclared", "import lockstep.model.window"),
     ],

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from lockstep.devstack.secrets import with_secrets
 from lockstep.settings import Settings
-from lockstep.stack.secrets import with_secrets
 
 from tests.secret_scan import leaks, passwords_of
 

@@ -23,5 +23,7 @@ class KafkaUser(StrEnum):
     """May read the change topic, and nothing else: streams, with their executors."""
 
 
+AIRFLOW_DATABASE = "airflow"
+"""The database of Airflow's metadata, which the role AIRFLOW owns."""
 CONNECT_USER = "lockstep"
 """Who signs in to Connect's REST interface."""

@@ -46,7 +46,7 @@ def test_a_job_that_succeeds_raises_nothing_whatever_it_prints(submit):
 
 
 def test_a_job_inherits_no_secret_of_airflow(submit, monkeypatch, tmp_path):
-    from lockstep.stack.airflow_environment import airflow_environment
+    from lockstep.airflow_admin.environment import airflow_environment
 
     known = Settings(home=tmp_path, airflow_password="canary-of-the-metadata-database")
     given = airflow_environment(known)

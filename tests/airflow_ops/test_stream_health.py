@@ -13,8 +13,8 @@ import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from lockstep.airflow_ops import stream_health
 from lockstep.airflow_ops.stream_health import StreamHealthTrigger, WakeReason
+from lockstep.capture import connector
 from lockstep.errors import ServiceError
-from lockstep.stack import connector
 from lockstep.supervise import launcher, lease, patience
 from lockstep.supervise.desired import DesiredState, desired_path, read_desired, write_desired
 from lockstep.supervise.health import Health

@@ -10,9 +10,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from lockstep.airflow_ops.stream_health import WakeReason
 from lockstep.airflow_ops.streams import SuperviseStreamOperator
+from lockstep.capture import connector
 from lockstep.errors import ServiceError
 from lockstep.model.modes import StreamMode
-from lockstep.stack import connector
 from lockstep.supervise import keeper, launcher, lease, observation
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health

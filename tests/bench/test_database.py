@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from lockstep.accounts import Role
+from lockstep.devstack import postgres_files
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
-from lockstep.stack import postgres_files
 from lockstep_tools.bench import database
 from lockstep_tools.bench.database import filled_database
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 from lockstep.accounts import Role
+from lockstep.devstack import postgres, postgres_files
 from lockstep.settings import Settings
-from lockstep.stack import postgres, postgres_files
 
 from tests.project import PROJECT_DIR
 

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from lockstep.airflow_admin.client import DagRun
 from lockstep.errors import ServiceError
 from lockstep.ledger import book
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.settings import Settings
-from lockstep.stack.airflow_client import DagRun
 from pizzeria.demo import comparisons, hourly_runs
 
 from tests.ledger.compared_hours import line

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from lockstep.devstack import control
+from lockstep.host.ports import free_ports
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
-from lockstep.stack import control
-from lockstep.stack.ports import free_ports
 from lockstep.supervise import launcher
 from lockstep_tools.soak.runner import bench_at_work
 from lockstep_tools.soak.scenarios import Bench

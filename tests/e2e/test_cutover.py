@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
+from lockstep.devstack.airflow import sign_in
 from lockstep.ledger import book, cutovers
 from lockstep.model.modes import PUBLISHER, StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import HOUR, Window, last_due_window
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
-from lockstep.stack.airflow import sign_in
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, write_heartbeat
 from pizzeria import names as pizzeria

@@ -5,12 +5,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from lockstep.airflow_admin.client import AirflowClient, signed_in
+from lockstep.airflow_admin.environment import airflow_home
 from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
-from lockstep.stack.airflow_client import AirflowClient, signed_in
-from lockstep.stack.airflow_environment import airflow_home
 from pizzeria.names import HOURLY_DAG_ID
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place

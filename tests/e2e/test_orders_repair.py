@@ -8,10 +8,10 @@ import httpx
 import psycopg
 import pytest
 from lockstep.accounts import Role
+from lockstep.devstack.airflow import sign_in
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by
-from lockstep.stack.airflow import sign_in
 from pizzeria.names import ORDERS_ENRICHED_BATCH, REPAIR_DAG_ID
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place

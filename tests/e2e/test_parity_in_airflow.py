@@ -13,6 +13,8 @@ import httpx
 import pytest
 from lockstep.accounts import Role
 from lockstep.airflow_names import NOTIFY_CONNECTION
+from lockstep.devstack import control
+from lockstep.devstack.airflow import sign_in
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
@@ -21,8 +23,6 @@ from lockstep.model.window import HOUR, Window, last_due_window
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
-from lockstep.stack import control
-from lockstep.stack.airflow import sign_in
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.health import Health

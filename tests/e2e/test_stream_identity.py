@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 from lockstep.accounts import KafkaUser, Role
+from lockstep.capture import connector, preflight
+from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.reset import reset_capture
 from lockstep.errors import (
     FeedReplacedError,
     OtherDatabaseError,
@@ -25,6 +28,7 @@ from lockstep.errors import (
     TopicRecreatedError,
     TopicUnknownError,
 )
+from lockstep.host.environment import settings_environment
 from lockstep.kafka_login import client
 from lockstep.model.modes import StreamMode
 from lockstep.publish import conditions
@@ -33,10 +37,6 @@ from lockstep.publish.step import step
 from lockstep.settings import PASSWORD_FIELDS, Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
-from lockstep.stack import connector, preflight
-from lockstep.stack.airflow_environment import settings_environment
-from lockstep.stack.capture_reset import reset_capture
-from lockstep.stack.connectors import embedded_connector
 from lockstep.streams.identity import checkpoint_location, claim, read_remembered, table_of
 from lockstep.supervise import launcher
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat

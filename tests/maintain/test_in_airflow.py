@@ -6,17 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from lockstep.accounts import Role
+from lockstep.accounts import AIRFLOW_DATABASE, Role
+from lockstep.airflow_admin.client import AirflowClient, signed_in
 from lockstep.airflow_names import MAINTENANCE_DAG_ID
+from lockstep.host import files
+from lockstep.host.files import log_path
 from lockstep.maintain.airflow_files import clean_metadata
 from lockstep.maintain.outcome import State
 from lockstep.maintain.service_logs import cut_service_logs
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
-from lockstep.stack import files
-from lockstep.stack.airflow_client import AirflowClient, signed_in
-from lockstep.stack.files import log_path
-from lockstep.stack.postgres_database import AIRFLOW_DATABASE
 from pizzeria.names import stream_dag_id
 
 pytestmark = pytest.mark.services

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from lockstep.airflow_admin.environment import airflow_home
+from lockstep.host import files, process
+from lockstep.host.files import bounded_log
+from lockstep.host.process import Launch
 from lockstep.maintain.airflow_files import clean_metadata, remove_task_logs
 from lockstep.maintain.outcome import State
 from lockstep.maintain.service_logs import cut_service_logs
 from lockstep.settings import Settings
-from lockstep.stack import files, process
-from lockstep.stack.airflow_environment import airflow_home
-from lockstep.stack.files import bounded_log
-from lockstep.stack.process import Launch
 from pydantic import SecretStr
 
 from tests.maintain.aging import age

@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from lockstep.airflow_admin.environment import airflow_home
 from lockstep.cli import app
+from lockstep.host import files
+from lockstep.host.files import bounded_log
 from lockstep.maintain.outcome import State
 from lockstep.maintain.report import COLUMNS
 from lockstep.maintain.run import maintain
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
-from lockstep.stack import files
-from lockstep.stack.airflow_environment import airflow_home
-from lockstep.stack.files import bounded_log
 from pizzeria.names import LAKEHOUSE_TABLES, PARITY_LEDGER, change_log_table
 from typer.testing import CliRunner
 

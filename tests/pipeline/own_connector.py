@@ -13,9 +13,9 @@ import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from lockstep.accounts import KafkaUser, Role
+from lockstep.capture.connectors import embedded_connector
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
-from lockstep.stack.connectors import embedded_connector
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 

@@ -7,6 +7,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from lockstep.accounts import Role
+from lockstep.capture.connectors import of_source
+from lockstep.capture.reset import remove_capture
+from lockstep.capture.source_capture import capture_source
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.names import publication
 from lockstep.pipeline.plan import Plan, plan_of
@@ -14,9 +17,6 @@ from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.preparation import publication_statement
-from lockstep.stack.capture_reset import remove_capture
-from lockstep.stack.connectors import of_source
-from lockstep.stack.source_capture import capture_source
 
 from tests.plant.project import SCHEMA, Plant
 

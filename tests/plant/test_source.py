@@ -11,6 +11,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from lockstep.accounts import KafkaUser
+from lockstep.capture import connector
+from lockstep.capture.connectors import embedded_connector, of_source
+from lockstep.capture.reset import remove_capture
 from lockstep.cli import app
 from lockstep.errors import ConfigurationError, LockstepError
 from lockstep.kafka_login import client
@@ -21,9 +24,6 @@ from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.capture import capture_facts_at, xid_at
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.source_database import capturer_of, reader_of
-from lockstep.stack import connector
-from lockstep.stack.capture_reset import remove_capture
-from lockstep.stack.connectors import embedded_connector, of_source
 from psycopg import sql
 from typer.testing import CliRunner, Result
 

@@ -18,10 +18,10 @@ from tempfile import mkdtemp
 import psutil
 import pytest
 from deltalake import DeltaTable
+from lockstep.capture.connectors import of_source
+from lockstep.capture.reset import remove_capture
 from lockstep.pipeline.modes import Mode
 from lockstep.settings import Settings
-from lockstep.stack.capture_reset import remove_capture
-from lockstep.stack.connectors import of_source
 
 from tests.plant.conftest import PlantProject
 from tests.wheel.environments import build_wheel, make_environment

@@ -17,8 +17,8 @@ from random import Random
 import psutil
 import pytest
 from deltalake import DeltaTable
+from lockstep.devstack import control
 from lockstep.pipeline.modes import Mode
-from lockstep.stack import control
 from lockstep_tools.soak import connector_restarts, drivers
 
 from tests.plant.conftest import PlantProject

@@ -6,9 +6,10 @@ from collections.abc import Callable
 import psycopg
 import pytest
 from lockstep.accounts import Role
+from lockstep.devstack import control
 from lockstep.errors import PostgresUnavailableError
+from lockstep.host import process
 from lockstep.settings import Settings
-from lockstep.stack import control, process
 from lockstep_tools.soak.published import read_published
 from pizzeria.shop.moving_pizzas import PIZZAS_EACH, Move, Movers, Round, open_round
 

@@ -7,10 +7,10 @@ import httpx
 import psycopg
 import pytest
 from lockstep.accounts import Role
+from lockstep.devstack import control
+from lockstep.devstack.connect import Connect
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
-from lockstep.stack import control
-from lockstep.stack.connect import Connect
 from lockstep_tools.soak.captured import check_captured, read_captured
 from lockstep_tools.soak.connector_restarts import _until, kill, run_restarts
 from lockstep_tools.soak.open_transactions import OpenTransaction, Written, committed

@@ -9,12 +9,12 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
+from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import StreamError, TopicIncompleteError
 from lockstep.kafka_login import client
 from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
-from lockstep.stack.kafka import grant_reading
 from lockstep.streams import identity
 
 if TYPE_CHECKING:

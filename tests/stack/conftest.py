@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from lockstep.accounts import KafkaUser
+from lockstep.host import process
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
-from lockstep.stack import process
 from pizzeria import names as pizzeria
 
 CHANGE_SECONDS_MAX = 60

@@ -6,11 +6,11 @@ import httpx
 import psutil
 import psycopg
 import pytest
-from lockstep.accounts import Role
+from lockstep.accounts import AIRFLOW_DATABASE, Role
+from lockstep.devstack import airflow, control
+from lockstep.devstack.service import State
+from lockstep.host import process
 from lockstep.settings import Settings
-from lockstep.stack import airflow, control, process
-from lockstep.stack.postgres_database import AIRFLOW_DATABASE
-from lockstep.stack.service import State
 from pydantic import SecretStr
 
 pytestmark = pytest.mark.services

@@ -10,13 +10,14 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from lockstep.accounts import KafkaUser, Role
+from lockstep.capture import connector
+from lockstep.capture.connectors import embedded_connector
+from lockstep.devstack import control
+from lockstep.devstack.service import State
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.settings import Settings
-from lockstep.stack import connector, control
-from lockstep.stack.connectors import embedded_connector
-from lockstep.stack.service import State
 from pizzeria import names as pizzeria
 
 from tests.hourly_table import empty_pizzeria

@@ -7,7 +7,7 @@ import pytest
 import typer
 from lockstep.cli import stack
 from lockstep.errors import ServiceError
-from lockstep.stack.files import bounded_log
+from lockstep.host.files import bounded_log
 from typer.testing import CliRunner
 
 

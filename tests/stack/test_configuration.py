@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 from lockstep.accounts import KafkaUser, Role
-from lockstep.errors import ConfigurationError
-from lockstep.kafka_login import login_module
-from lockstep.settings import Settings
-from lockstep.stack import connect, connectors, kafka, postgres
-from lockstep.stack.airflow_environment import (
+from lockstep.airflow_admin.environment import (
     airflow_environment,
     settings_environment,
     write_sign_in_password,
 )
-from lockstep.stack.connectors import embedded_connector
-from lockstep.stack.java import properties
-from lockstep.stack.secrets import with_secrets
+from lockstep.capture import connectors
+from lockstep.capture.connectors import embedded_connector
+from lockstep.devstack import connect, kafka, postgres
+from lockstep.devstack.secrets import with_secrets
+from lockstep.errors import ConfigurationError
+from lockstep.jvm.java import properties
+from lockstep.kafka_login import login_module
+from lockstep.settings import Settings
 from pizzeria import names as pizzeria
 from pydantic import SecretStr
 

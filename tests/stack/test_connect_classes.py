@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from lockstep import jars
+from lockstep.capture import connector_classes as connect_classes
+from lockstep.capture.connector_classes import compiled
+from lockstep.jvm.java import java, java_environment
+from lockstep.jvm.java_classes import compile_java
 from lockstep.settings import Settings
-from lockstep.stack import connect_classes
-from lockstep.stack.connect_classes import compiled
-from lockstep.stack.java import java, java_environment
-from lockstep.stack.java_classes import compile_java
 
 pytestmark = pytest.mark.services
 

@@ -1,9 +1,9 @@
 """The connector marks one slot only: that of the snapshot, and no other one once that is over."""
 
 import pytest
+from lockstep.capture import connector
+from lockstep.capture.connectors import Connector, embedded_connector
 from lockstep.settings import Settings
-from lockstep.stack import connector
-from lockstep.stack.connectors import Connector, embedded_connector
 
 INITIAL = {"snapshot": "INITIAL", "snapshot_completed": False, "lsn": 1}
 

@@ -1,10 +1,10 @@
 """What is done about the states that Kafka Connect tells of the connector."""
 
 import pytest
+from lockstep.capture import connector
+from lockstep.capture.connectors import Connector, embedded_connector
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
-from lockstep.stack import connector
-from lockstep.stack.connectors import Connector, embedded_connector
 
 
 class Worker:

@@ -6,21 +6,21 @@ import stat
 from pathlib import Path
 
 import pytest
-from lockstep.pipeline.catalog import Catalog, Column, Table, TableName
-from lockstep.pipeline.project import Source
-from lockstep.pipeline.source import Roles, SourceManifest
-from lockstep.project import read_project_file
-from lockstep.settings import Settings
-from lockstep.stack import connect
-from lockstep.stack.connector_secrets import keep_passwords, password_reference, source_key
-from lockstep.stack.connectors import (
+from lockstep.capture.connector_secrets import keep_passwords, password_reference, source_key
+from lockstep.capture.connectors import (
     SOURCE_TEMPLATE,
     TEMPLATES,
     embedded_connector,
     of_source,
     table_pattern,
 )
-from lockstep.stack.secrets import with_secrets
+from lockstep.devstack import connect
+from lockstep.devstack.secrets import with_secrets
+from lockstep.pipeline.catalog import Catalog, Column, Table, TableName
+from lockstep.pipeline.project import Source
+from lockstep.pipeline.source import Roles, SourceManifest
+from lockstep.project import read_project_file
+from lockstep.settings import Settings
 
 ARRAYS = Table(
     TableName("public", "arrays"),

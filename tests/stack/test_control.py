@@ -9,11 +9,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from lockstep.devstack import control
+from lockstep.devstack.service import State
 from lockstep.errors import ServiceError
+from lockstep.host import process
+from lockstep.host.files import bounded_log, log_path
 from lockstep.settings import Settings
-from lockstep.stack import control, process
-from lockstep.stack.files import bounded_log, log_path
-from lockstep.stack.service import State
 
 
 class FakeService:

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from lockstep.devstack.secrets import with_secrets
+from lockstep.host import files
 from lockstep.settings import Settings
-from lockstep.stack import files
-from lockstep.stack.secrets import with_secrets
 
 
 def mode(path: Path) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from lockstep.errors import ServiceError
-from lockstep.stack.java_classes import compiled, spark_jars
+from lockstep.jvm.java_classes import compiled, spark_jars
 
 GREETER = 'package shop; public class Greeter {{ public String word() {{ return "{}"; }} }}'
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from lockstep.devstack import control
+from lockstep.devstack.metrics import Metrics
+from lockstep.devstack.service import State
 from lockstep.errors import ServiceError
+from lockstep.host.ports import free_ports
 from lockstep.settings import Settings
-from lockstep.stack import control
-from lockstep.stack.metrics import Metrics
-from lockstep.stack.ports import free_ports
-from lockstep.stack.service import State
 
 
 @pytest.fixture

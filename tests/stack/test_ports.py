@@ -5,7 +5,7 @@ import socket
 
 import pytest
 from lockstep.errors import ServiceError
-from lockstep.stack import ports
+from lockstep.host import ports
 
 
 def test_a_port_in_use_names_its_holder_and_the_variable_to_set() -> None:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 import psycopg
 import pytest
 from lockstep.accounts import Role
+from lockstep.devstack import control, postgres_database
+from lockstep.devstack.service import State
 from lockstep.errors import ServiceError
+from lockstep.host import process
+from lockstep.host.files import log_path
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 from lockstep.sources.database_catalog import read_database_catalog
-from lockstep.stack import control, postgres_database, process
-from lockstep.stack.files import log_path
-from lockstep.stack.service import State
 from pizzeria import names as pizzeria
 from pydantic import SecretStr
 

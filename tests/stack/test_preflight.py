@@ -1,9 +1,9 @@
 """Each thing that is in the way of change data capture is named with what to do."""
 
 import pytest
+from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.preflight import DatabaseFacts, problems
 from lockstep.settings import Settings
-from lockstep.stack.connectors import embedded_connector
-from lockstep.stack.preflight import DatabaseFacts, problems
 from pizzeria.names import CAPTURED_TABLES
 from pydantic import SecretStr
 

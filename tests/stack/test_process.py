@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from lockstep.errors import ServiceError
-from lockstep.stack import process
+from lockstep.host import process
 
 DEADLINE_SECONDS = 10
 

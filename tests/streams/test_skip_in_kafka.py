@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
+from lockstep.capture.topic_rights import grant_reading
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.errors import PoisonedRecordError
 from lockstep.kafka_login import client
@@ -16,7 +17,6 @@ from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.given_up import given_up_ranges
-from lockstep.stack.kafka import grant_reading
 from lockstep.streams.given_up import given_up
 from lockstep.streams.skip import skip_records
 from pizzeria.names import OUTBOX

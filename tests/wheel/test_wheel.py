@@ -20,10 +20,11 @@ from tests.wheel.environments import build_wheel, make_environment
 UNITS = Path(__file__).with_name("units.py")
 PACKAGES = {
     (): (
-        *("accounts", "airflow_names", "cdc", "cli", "errors", "faults", "file_lock", "jars"),
-        *("kafka_login", "ledger", "maintain", "model", "observe", "parity", "parity_pages"),
+        *("accounts", "airflow_admin", "airflow_names", "capture", "cdc", "cli", "devstack"),
+        *("errors", "faults", "file_lock", "host", "jars", "jvm", "kafka_login", "ledger"),
+        *("maintain", "model", "observe", "parity", "parity_pages"),
         *("pipeline", "project", "publish", "repair", "settings", "sinks", "sources"),
-        *("stack", "supervise", "waiting"),
+        *("supervise", "waiting"),
     ),
     ("spark",): ("batch", "enrich", "quality", "spark", "streams"),
     ("airflow", "spark"): ("airflow_ops", "airflow_ui"),

@@ -37,6 +37,14 @@ def batch() -> None:
         pass
 
 
+def capture() -> None:
+    from lockstep.capture.connector_classes import SOURCES
+    from lockstep.capture.connectors import SOURCE_TEMPLATE
+
+    assert list(SOURCES.rglob("*.java"))
+    assert SOURCE_TEMPLATE.exists()
+
+
 def cdc() -> None:
     from lockstep.cdc.cuts import DatabaseSnapshot
 
@@ -47,6 +55,13 @@ def accounts() -> None:
     from lockstep.accounts import Role
 
     assert Role.CDC == "cdc"
+
+
+def airflow_admin() -> None:
+    from lockstep.accounts import AIRFLOW_DATABASE
+    from lockstep.airflow_admin import metadata
+
+    assert metadata.AIRFLOW_DATABASE == AIRFLOW_DATABASE
 
 
 def airflow_names() -> None:
@@ -65,6 +80,12 @@ def model() -> None:
     from lockstep.model.window import Window
 
     assert Window(ELEVEN, ELEVEN + timedelta(hours=1)).start == ELEVEN
+
+
+def devstack() -> None:
+    from lockstep.devstack.control import SERVICES
+
+    assert SERVICES
 
 
 def enrich() -> None:
@@ -97,12 +118,24 @@ def waiting() -> None:
     assert wait_until(lambda: True, seconds_max=0, pause_seconds=0)
 
 
+def host() -> None:
+    from lockstep.host.ports import free_ports
+
+    assert len(set(free_ports(2))) == 2
+
+
 def jars() -> None:
     from lockstep.jars.install import MANIFEST
     from lockstep.jars.lock import read_lock
 
     assert MANIFEST.exists()
     assert len(read_lock()) > 100
+
+
+def jvm() -> None:
+    from lockstep.jvm.java import properties
+
+    assert properties({"a": "b"}) == "a=b\n"
 
 
 def kafka_login() -> None:
@@ -198,14 +231,6 @@ def spark() -> None:
     from lockstep.spark import LOG_CONFIGURATION
 
     assert LOG_CONFIGURATION.exists()
-
-
-def stack() -> None:
-    from lockstep.stack.connect_classes import SOURCES
-    from lockstep.stack.ports import free_ports
-
-    assert list(SOURCES.rglob("*.java"))
-    assert len(set(free_ports(2))) == 2
 
 
 def streams() -> None:

@@ -200,8 +200,8 @@ class StreamHealthTrigger(BaseTrigger):
 
     def _connector_failure(self, settings: Settings) -> str | None:
         """Why the connector failed; a Connect that is away is logged once, as no failure."""
-        from lockstep.stack import connector
-        from lockstep.stack.connectors import embedded_connector
+        from lockstep.capture import connector
+        from lockstep.capture.connectors import embedded_connector
 
         try:
             why = connector.failure(settings, embedded_connector(settings))

@@ -139,8 +139,8 @@ class SuperviseStreamOperator(BaseOperator):
 
     def _restart_connector(self, why: str, watch: dict[str, Any]) -> NoReturn:
         """Restart what failed in Kafka Connect; all streams that are supervised may do so."""
-        from lockstep.stack import connector
-        from lockstep.stack.connectors import embedded_connector
+        from lockstep.capture import connector
+        from lockstep.capture.connectors import embedded_connector
 
         now, before = datetime.now(UTC), watch["connector_restarted_at"]
         worked = (now - datetime.fromisoformat(before)).total_seconds() if before else 0.0

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def airflow(context: typer.Context) -> None:
     """Run Airflow's own command, e.g. `lockstep airflow backfill create --help`."""
-    from lockstep.stack.airflow_environment import airflow_environment
+    from lockstep.airflow_admin.environment import airflow_environment
 
     settings = Settings.load()
     if not settings.secrets_path.exists():

@@ -1,4 +1,4 @@
-"""`lockstep capture`: change capture as a whole. Only the talking; the work is lockstep.stack's."""
+"""`lockstep capture`: change capture as a whole. Only the talking; the work is in `capture`."""
 
 from contextlib import ExitStack
 from typing import Annotated
@@ -33,9 +33,9 @@ def reset(
 
     Refused while a stream runs. If it is broken off, do it again.
     """
-    from lockstep.stack.capture_reset import reset_capture
-    from lockstep.stack.connectors import embedded_connector
-    from lockstep.stack.secrets import with_secrets
+    from lockstep.capture.connectors import embedded_connector
+    from lockstep.capture.reset import reset_capture
+    from lockstep.devstack.secrets import with_secrets
     from lockstep.supervise import lease
 
     console = Console(soft_wrap=True)

@@ -1,6 +1,6 @@
 """`lockstep source`: the databases whose tables pipelines read. Only the talking is here.
 
-Looking at a database is lockstep.sources', its connector lockstep.stack's.
+Looking at a database is lockstep.sources', its connector lockstep.capture's.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -75,7 +75,7 @@ def capture(
     One that runs is left alone, and what failed in it is started again. The password of the capture
     role is LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD in the environment.
     """
-    from lockstep.stack.source_capture import capture_source
+    from lockstep.capture.source_capture import capture_source
 
     settings = Settings.load()
     project, source = _source(settings, name)

@@ -1,6 +1,6 @@
 """`lockstep up | down | status | logs`: the embedded stack from the command line.
 
-Only the talking is here; what happens is in lockstep.stack.control.
+Only the talking is here; what happens is in lockstep.devstack.control.
 """
 
 import json
@@ -42,7 +42,7 @@ def up(
     ] = None,
 ) -> None:
     """Start the embedded services that do not run yet, and wait until they answer."""
-    from lockstep.stack import control
+    from lockstep.devstack import control
 
     console, started = Console(), time.monotonic()
 
@@ -64,7 +64,7 @@ def down() -> None:
 
     Streams and the publisher stay stopped when the stack is up again: who wants them starts them.
     """
-    from lockstep.stack import control
+    from lockstep.devstack import control
     from lockstep.supervise import launcher
 
     console, settings = Console(), Settings.load()
@@ -87,7 +87,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Show each service and each stream. Exits with 1 when one that should run does not work."""
-    from lockstep.stack import control
+    from lockstep.devstack import control
     from lockstep.supervise.observation import observe_started
 
     settings = Settings.load()
@@ -170,8 +170,8 @@ def logs(
     lines: Annotated[int, typer.Option(min=0, help="Lines from the end.")] = 100,
 ) -> None:
     """Show the end of a service's log."""
-    from lockstep.stack import control
-    from lockstep.stack.files import last_lines, log_path
+    from lockstep.devstack import control
+    from lockstep.host.files import last_lines, log_path
 
     if service not in control.service_names():
         known = ", ".join(control.service_names())

@@ -10,11 +10,11 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from lockstep.airflow_admin import metadata as airflow_metadata
+from lockstep.airflow_admin.environment import airflow_home
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.sizes import size_of
 from lockstep.settings import Settings
-from lockstep.stack import airflow_metadata
-from lockstep.stack.airflow_environment import airflow_home
 
 
 def remove_task_logs(settings: Settings, as_of: datetime, *, is_dry_run: bool) -> Outcome:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from lockstep.errors import LockstepError
+from lockstep.host.data_folders import topic_folder
 from lockstep.maintain.airflow_files import clean_metadata, remove_task_logs
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.service_logs import cut_service_logs
 from lockstep.maintain.sizes import size_of
 from lockstep.maintain.tables import maintain_tables
 from lockstep.settings import Settings
-from lockstep.stack.kafka import topic_folder
 
 
 def maintain(settings: Settings, as_of: datetime, *, is_dry_run: bool) -> Iterator[Outcome]:

@@ -2,10 +2,10 @@
 
 from rich.filesize import decimal
 
+from lockstep.host.files import LOG_BYTES_MAX, cut_log, logs_folder
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.sizes import size_of
 from lockstep.settings import Settings
-from lockstep.stack.files import LOG_BYTES_MAX, cut_log, logs_folder
 
 
 def cut_service_logs(settings: Settings, *, is_dry_run: bool) -> Outcome:

@@ -15,7 +15,7 @@ class CaptureFacts(NamedTuple):
     """The slot's part is None when there is no slot; has_mark also before PostgreSQL 17.
 
     has_mark: the connector creates its first slot with `failover` on and is configured at once to
-    create no other so (stack/connector.py), nor does anyone who creates one by hand; PostgreSQL
+    create no other so (capture/connector.py), nor does anyone who creates one by hand; PostgreSQL
     keeps it with the slot, through any crash.
     LSNs are numbers.
     """

@@ -8,6 +8,8 @@ import threading
 import time
 import traceback
 
+from lockstep.capture import connector
+from lockstep.capture.connectors import embedded_connector
 from lockstep.errors import (
     CaptureUnwatchedError,
     LockstepError,
@@ -15,8 +17,6 @@ from lockstep.errors import (
     TopicUnknownError,
 )
 from lockstep.settings import Settings
-from lockstep.stack import connector
-from lockstep.stack.connectors import embedded_connector
 from lockstep.streams.identity import StreamIdentity, compare, read_capture
 
 LOOK_SECONDS = 5.0

@@ -19,14 +19,14 @@ from rich.console import Console
 
 from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.file_lock import FileLock
+from lockstep.host.process import run_to_end
 from lockstep.jars import classpath, own_jar
+from lockstep.jvm import java_classes
+from lockstep.jvm.java import java
 from lockstep.pipeline.plan import plans_of
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 from lockstep.spark import class_archive, stream_session
-from lockstep.stack import java_classes
-from lockstep.stack.java import java
-from lockstep.stack.process import run_to_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,6 +27,7 @@ from lockstep.errors import (
     TopicRecreatedError,
     TopicUnknownError,
 )
+from lockstep.host.files import make_private_folder, write_private
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
@@ -34,7 +35,6 @@ from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
 from lockstep.sources.capture import CaptureFacts, read_capture_facts
 from lockstep.sources.delta import open_table
-from lockstep.stack.files import make_private_folder, write_private
 from lockstep.supervise.folder import mode_folder
 
 JOINED_WITH_HISTORY = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)

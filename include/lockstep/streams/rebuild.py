@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.errors import LockstepError, StreamBusyError, StreamError, StreamFailedError
+from lockstep.host.files import make_private_folder
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.sinks.table_switch import switch_content
 from lockstep.sources import change_topic
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
-from lockstep.stack.files import make_private_folder
 from lockstep.streams import identity
 from lockstep.streams.identity import Capture
 from lockstep.streams.modes import JOINED, Modes, stage_of

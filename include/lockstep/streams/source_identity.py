@@ -10,6 +10,8 @@ from contextlib import suppress
 
 from deltalake import DeltaTable
 
+from lockstep.capture import connector
+from lockstep.capture.connectors import of_source
 from lockstep.errors import (
     LockstepError,
     OtherCaptureError,
@@ -25,8 +27,6 @@ from lockstep.sources.capture import capture_facts_at, xid_at
 from lockstep.sources.change_topic import topic_id
 from lockstep.sources.delta import open_table
 from lockstep.sources.source_database import capturer_of
-from lockstep.stack import connector
-from lockstep.stack.connectors import of_source
 from lockstep.streams.identity import (
     TOPIC_GONE_SECONDS,
     TOPIC_PAUSE_SECONDS,

@@ -13,8 +13,8 @@ from typing import Self
 import msgspec
 
 from lockstep.errors import StreamError
+from lockstep.host.files import make_private_folder, write_private
 from lockstep.settings import Settings
-from lockstep.stack.files import make_private_folder, write_private
 from lockstep.supervise.folder import mode_folder
 
 

@@ -24,12 +24,12 @@ from lockstep.errors import (
     StreamFailedError,
     StreamNotStoppedError,
 )
+from lockstep.host import process
+from lockstep.host.environment import settings_environment
+from lockstep.host.files import bounded_log, last_lines, make_private_folder
+from lockstep.host.process import Launch, ProcessRecord
 from lockstep.model.modes import PUBLISHER
 from lockstep.settings import PASSWORD_FIELDS, Settings
-from lockstep.stack import process
-from lockstep.stack.airflow_environment import settings_environment
-from lockstep.stack.files import bounded_log, last_lines, make_private_folder
-from lockstep.stack.process import Launch, ProcessRecord
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, is_desired, write_desired
 from lockstep.supervise.folder import mode_folder, workers

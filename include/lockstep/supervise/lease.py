@@ -8,8 +8,8 @@ from pathlib import Path
 from lockstep import file_lock
 from lockstep.errors import StreamBusyError, StreamError
 from lockstep.file_lock import FileLock
+from lockstep.host.files import make_private_folder
 from lockstep.settings import Settings
-from lockstep.stack.files import make_private_folder
 from lockstep.supervise.folder import folder_of_before, mode_folder
 
 Lease = FileLock

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lockstep.errors import ServiceError, exit_on_error
+from lockstep.host.process import run_to_end
 from lockstep.jars import own_jar
 from lockstep.settings import Settings
 from lockstep.spark import class_archive, spark_session, stream_session
-from lockstep.stack.process import run_to_end
 
 STREAMS, HOURLY = "streams", "hourly job"
 SECONDS_MAX = 180

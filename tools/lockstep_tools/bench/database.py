@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lockstep.accounts import Role
+from lockstep.devstack import control
+from lockstep.host.ports import free_ports
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
-from lockstep.stack import control
-from lockstep.stack.ports import free_ports
 from pizzeria.names import ORDERS
 from pizzeria.shop import bulk
 from psycopg import sql

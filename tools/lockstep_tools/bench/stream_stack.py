@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from lockstep.devstack import control, postgres_files
+from lockstep.host.ports import free_ports
 from lockstep.settings import Settings
-from lockstep.stack import control, postgres_files
-from lockstep.stack.ports import free_ports
 from lockstep.supervise import launcher
 
 FOLDER = "bench-streams"

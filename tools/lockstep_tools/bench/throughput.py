@@ -14,14 +14,14 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from confluent_kafka import KafkaException, TopicPartition
 from lockstep.accounts import Role
+from lockstep.capture import connector
+from lockstep.capture.connectors import embedded_connector
 from lockstep.errors import ServiceError
 from lockstep.model.log import CUT_MESSAGE_PREFIX
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
-from lockstep.stack import connector
-from lockstep.stack.connectors import embedded_connector
 from lockstep.supervise import launcher
 from numpy.typing import NDArray
 from pizzeria.names import CHANGE_TOPIC

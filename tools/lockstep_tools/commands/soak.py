@@ -50,8 +50,8 @@ def run(dataset: Dataset, only: Only = "") -> None:
 @group.command()
 def start(dataset: Dataset, only: Only = "") -> None:
     """The same in the background; `lockstep soak status` shows how far it is."""
-    from lockstep.stack import process
-    from lockstep.stack.files import bounded_log
+    from lockstep.host import process
+    from lockstep.host.files import bounded_log
 
     settings = Settings.load()
     lockstep = Path(sys.executable).with_name("lockstep")

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
+from lockstep.airflow_admin.client import AirflowClient, signed_in
+from lockstep.devstack import control
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
-from lockstep.stack import control
-from lockstep.stack.airflow_client import AirflowClient, signed_in
 from pizzeria.names import stream_dag_id
 from pizzeria.shop.moving_pizzas import open_round
 

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import httpx
+from lockstep.capture import connector
+from lockstep.capture.connectors import embedded_connector
+from lockstep.devstack import control
+from lockstep.devstack.connect import Connect
+from lockstep.devstack.postgres import Postgres
 from lockstep.errors import ServiceError
+from lockstep.host import process
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
-from lockstep.stack import connector, control, process
-from lockstep.stack.connect import Connect
-from lockstep.stack.connectors import embedded_connector
-from lockstep.stack.postgres import Postgres
 from pizzeria import names as pizzeria
 
 from lockstep_tools.soak.captured import check_captured, read_captured

@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from lockstep.capture import connector
+from lockstep.capture.connectors import embedded_connector
 from lockstep.errors import LockstepError, ServiceError, StreamFailedError
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
-from lockstep.stack import connector
-from lockstep.stack.connectors import embedded_connector
 from lockstep.supervise import keeper, launcher
 from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.observation import Observation, observe

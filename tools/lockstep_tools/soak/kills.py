@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lockstep.devstack import control
 from lockstep.errors import PostgresUnavailableError
+from lockstep.host import process
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
-from lockstep.stack import control, process
 
 from lockstep_tools.errors import SoakError
 from lockstep_tools.soak.catching_up import wait_until_caught_up

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lockstep.host.files import make_private_folder, write_private
 from lockstep.settings import Settings
-from lockstep.stack.files import make_private_folder, write_private
 
 from lockstep_tools.errors import SoakError
 from lockstep_tools.soak.findings import Finding

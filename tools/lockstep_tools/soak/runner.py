@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lockstep.devstack import control
 from lockstep.errors import LockstepError
 from lockstep.file_lock import FileLock
+from lockstep.host.files import make_private_folder
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
-from lockstep.stack import control
-from lockstep.stack.files import make_private_folder
 
 from lockstep_tools.errors import SoakError
 from lockstep_tools.soak.airflow_kills import AirflowKills

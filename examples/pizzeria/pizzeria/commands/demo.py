@@ -16,8 +16,8 @@ from rich.console import Console
 from pizzeria import names as pizzeria
 
 if TYPE_CHECKING:
+    from lockstep.devstack import control
     from lockstep.model.window import Window
-    from lockstep.stack import control
 
 NAME_WIDTH = 24
 TABLE_COLUMNS = 110
@@ -33,8 +33,8 @@ def demo() -> None:
 
     Exits with 1 when a comparison fails.
     """
+    from lockstep.devstack import control
     from lockstep.model.verdict import Verdict
-    from lockstep.stack import control
 
     from pizzeria.commands import demo_tables
     from pizzeria.demo import story

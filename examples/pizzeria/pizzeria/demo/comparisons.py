@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from lockstep.airflow_admin.client import FINAL_STATES, AirflowClient
 from lockstep.errors import ServiceError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
@@ -11,7 +12,6 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.settings import Settings
-from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient
 
 from pizzeria.names import PARITY_DAG_ID
 

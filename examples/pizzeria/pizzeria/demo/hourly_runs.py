@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from lockstep.airflow_admin.client import FINAL_STATES, AirflowClient, DagRun
 from lockstep.errors import LakehouseError, ServiceError, WindowNotWrittenError
 from lockstep.model.window import Window
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by
-from lockstep.stack.airflow_client import FINAL_STATES, AirflowClient, DagRun
 
 from pizzeria.names import HOURLY_DAG_ID, ORDERS_ENRICHED_BATCH
 

@@ -11,11 +11,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.airflow_admin.client import AirflowClient, signed_in
 from lockstep.airflow_ops import windows as due_windows
 from lockstep.ledger.entries import Comparison
 from lockstep.model.window import Window
 from lockstep.settings import Settings
-from lockstep.stack.airflow_client import AirflowClient, signed_in
 
 from pizzeria.demo import comparisons, hourly_runs, hours, live_orders, streams
 from pizzeria.demo.delay_chart import HOURLY_RUN, headline, save_delay_chart

@@ -4,12 +4,12 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
+from lockstep.airflow_admin.client import AirflowClient
 from lockstep.errors import ServiceError
 from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
-from lockstep.stack.airflow_client import AirflowClient
 from lockstep.supervise import launcher
 from lockstep.supervise.observation import running_workers
 

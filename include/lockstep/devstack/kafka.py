@@ -1,8 +1,8 @@
 """Kafka: one node that is broker and controller (KRaft), on loopback, for those who sign in.
 
-Here are its configuration, its users and their rights, its formatting and its probe; topics are
-made by who writes to them. The controller's port asks for a password as the broker's does: a
-client could change topics there, too.
+Here are its configuration, its users, its formatting and its probe; topics are made by who writes
+to them. The controller's port asks for a password as the broker's does: a client could change
+topics there, too.
 """
 
 import base64
@@ -11,36 +11,22 @@ import uuid
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
 from lockstep.accounts import KafkaUser
+from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import ServiceError
+from lockstep.host import ports
+from lockstep.host.data_folders import kafka_data
+from lockstep.host.files import bounded_log, make_private_folder, write_private
+from lockstep.host.process import Launch, run_to_end
+from lockstep.jvm.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, client, login_module
 from lockstep.settings import Settings
-from lockstep.stack import ports
-from lockstep.stack.files import bounded_log, make_private_folder, write_private
-from lockstep.stack.java import java_command, java_environment, properties, write_jvm_files
-from lockstep.stack.process import Launch, run_to_end
-from lockstep.waiting import wait_until
 
 HEAP_MB = 384
 FORMAT_SECONDS_MAX = 60
 METADATA_SECONDS_MAX = 1.0
-RIGHTS_SECONDS_MAX = 30.0
-RIGHTS_PAUSE_SECONDS = 0.05
-READER_GROUPS = {
-    "lockstep": ResourcePatternType.LITERAL,  # not a prefix: Connect's own group begins so
-    "spark-kafka-": ResourcePatternType.PREFIXED,
-}
-"""The consumer groups that our readers name; nothing is committed under any."""
 
 
 class Kafka:
@@ -104,53 +90,6 @@ def _users(settings: Settings) -> str:
     return login_module(PLAIN_LOGIN, {**own, **known})
 
 
-def grant_reading(settings: Settings, topic: str = "") -> None:
-    """Let the reader read a topic, which need not be there yet; granted again, nothing changes.
-
-    topic: by default the change topic of the pipeline's source.
-
-    When this returns, the broker applies the rights: Kafka's controller says yes to a grant before
-    the broker has read it. Raises ServiceError.
-    """
-    admin = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0}, logger=None)
-    rights = _rights(topic or settings.names.change_topic)
-    try:
-        for granted in admin.create_acls(rights).values():
-            granted.result(RIGHTS_SECONDS_MAX)
-        if not wait_until(
-            lambda: _rights_of_the_reader(admin).issuperset(rights),
-            RIGHTS_SECONDS_MAX,
-            RIGHTS_PAUSE_SECONDS,
-        ):
-            raise TimeoutError(f"its rights are not applied after {RIGHTS_SECONDS_MAX} s")
-    except (KafkaException, TimeoutError) as error:
-        raise ServiceError(
-            f"Kafka at {settings.kafka_bootstrap} does not let {KafkaUser.READER} read "
-            f"{topic}: {error}"
-        ) from error
-
-
-def _rights(topic: str) -> list[AclBinding]:
-    records = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
-    groups = [(ResourceType.GROUP, *group) for group in READER_GROUPS.items()]
-    allowed = (f"User:{KafkaUser.READER}", "*", AclOperation.READ, AclPermissionType.ALLOW)
-    return [AclBinding(*of, *allowed) for of in (records, *groups)]
-
-
-def _rights_of_the_reader(admin: AdminClient) -> set[AclBinding]:
-    """Those that the broker applies now."""
-    any_of_its = AclBindingFilter(
-        ResourceType.ANY,
-        None,
-        ResourcePatternType.ANY,
-        f"User:{KafkaUser.READER}",
-        None,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    return set(admin.describe_acls(any_of_its).result(RIGHTS_SECONDS_MAX))
-
-
 def server_properties(settings: Settings) -> dict[str, object]:
     """The broker's configuration: one node, so one replica of everything."""
     broker = f"{settings.kafka_host}:{settings.kafka_port}"
@@ -170,7 +109,7 @@ def server_properties(settings: Settings) -> dict[str, object]:
         "sasl.mechanism.controller.protocol": mechanism,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{KafkaUser.ADMIN}",
-        "log.dirs": _data_folder(settings),
+        "log.dirs": kafka_data(settings),
         "auto.create.topics.enable": "false",
         "default.replication.factor": 1,
         "offsets.topic.replication.factor": 1,
@@ -184,15 +123,6 @@ def server_properties(settings: Settings) -> dict[str, object]:
     }
 
 
-def _data_folder(settings: Settings) -> Path:
-    return settings.home / "kafka" / "data"
-
-
-def topic_folder(settings: Settings, topic: str) -> Path:
-    """Where the records of a topic's only partition are."""
-    return _data_folder(settings) / f"{topic}-0"
-
-
 def _new_cluster_id() -> str:
     """Like Kafka's own: one that begins with a hyphen would be taken for an option."""
     while True:
@@ -203,11 +133,11 @@ def _new_cluster_id() -> str:
 
 def format_once(settings: Settings, configuration: Path) -> None:
     """Give an empty data folder its cluster id. Raises ServiceError."""
-    if (_data_folder(settings) / "meta.properties").exists():
+    if (kafka_data(settings) / "meta.properties").exists():
         return
     arguments = ("format", "--cluster-id", _new_cluster_id(), "--config", str(configuration))
     command = java_command(settings, "kafka", "kafka.tools.StorageTool", *arguments)
-    doing = f"formatting {_data_folder(settings)}"
+    doing = f"formatting {kafka_data(settings)}"
     done = run_to_end(command, doing, FORMAT_SECONDS_MAX, env=java_environment())
     if done.returncode != 0:
         raise ServiceError(f"Kafka's data folder cannot be formatted: {done.stderr.strip()}")

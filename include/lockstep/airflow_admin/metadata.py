@@ -11,14 +11,13 @@ from datetime import datetime
 
 import psycopg
 
-from lockstep.accounts import Role
+from lockstep.accounts import AIRFLOW_DATABASE, Role
+from lockstep.airflow_admin.environment import airflow_environment, airflow_home
 from lockstep.errors import ServiceError
+from lockstep.host.process import run_to_end
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
-from lockstep.stack.airflow_environment import airflow_environment, airflow_home
-from lockstep.stack.postgres_database import AIRFLOW_DATABASE
-from lockstep.stack.process import run_to_end
 
 OF_RUNS = ("dag_run",)
 """And, as Airflow has it, what depends on runs: task instances, their history, XComs, deadlines."""

@@ -6,7 +6,7 @@ the source of the embedded database, include/connectors/<source>.json; that of o
 source_connector.json next to this file.
 
 JSON has no comments, so the reasons are here:
-- connector.class: ours (stack/java), Debezium's but for the place from which it goes
+- connector.class: ours (capture/java), Debezium's but for the place from which it goes
   on after a restart: the end of a whole transaction. Debezium's own places cost changes.
 - offset.mismatch.strategy trust_slot: the slot decides where the server begins, as it does anyway;
   against lost changes no strategy helped.
@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 
 from lockstep.accounts import Role
+from lockstep.capture.connector_secrets import CDC_PASSWORD_KEY, password_reference, source_key
 from lockstep.errors import ConfigurationError
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.pipeline import names
@@ -41,7 +42,6 @@ from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, role_connection
 from lockstep.sources.preparation import publication_statement
 from lockstep.sources.source_database import capturer_of
-from lockstep.stack.connector_secrets import CDC_PASSWORD_KEY, password_reference, source_key
 
 TEMPLATES = Path("include", "connectors")
 """Below the project's folder."""

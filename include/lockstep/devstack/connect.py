@@ -6,7 +6,7 @@ The worker's configuration and process are here; the connectors in it are connec
 passwords connector_secrets.py's.
 
 Sources deliver at least once, as is the default: after a crash some transactions come again, whole
-(stack/java), and the streams know them by their numbers. Exactly-once sources write in
+(capture/java), and the streams know them by their numbers. Exactly-once sources write in
 Kafka's transactions, and a broker that was killed left one of those open for ever in 1 of 20 kills:
 no reader of committed records, Connect itself included, gets past it.
 """
@@ -17,15 +17,16 @@ from pathlib import Path
 import httpx
 
 from lockstep.accounts import KafkaUser, Role
+from lockstep.capture import connector
+from lockstep.capture.connector_classes import compiled
+from lockstep.capture.connector_secrets import CDC_PASSWORD_KEY, keep_passwords, secrets_file
+from lockstep.capture.connectors import embedded_connector
+from lockstep.host import ports
+from lockstep.host.files import bounded_log, make_private_folder, write_private
+from lockstep.host.process import Launch
+from lockstep.jvm.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, login_module
 from lockstep.settings import Settings
-from lockstep.stack import connector, ports
-from lockstep.stack.connect_classes import compiled
-from lockstep.stack.connector_secrets import CDC_PASSWORD_KEY, keep_passwords, secrets_file
-from lockstep.stack.connectors import embedded_connector
-from lockstep.stack.files import bounded_log, make_private_folder, write_private
-from lockstep.stack.java import java_command, java_environment, properties, write_jvm_files
-from lockstep.stack.process import Launch
 
 HEAP_MB = 512
 REST_SECONDS_MAX = 2.0

@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+from lockstep.devstack import airflow, service
+from lockstep.devstack.connect import Connect
+from lockstep.devstack.kafka import Kafka
+from lockstep.devstack.metrics import Metrics
+from lockstep.devstack.postgres import Postgres
+from lockstep.devstack.secrets import with_secrets
 from lockstep.errors import ServiceError
 from lockstep.file_lock import FileLock
+from lockstep.host.files import make_private_folder
 from lockstep.settings import Settings
-from lockstep.stack import airflow, service
-from lockstep.stack.connect import Connect
-from lockstep.stack.files import make_private_folder
-from lockstep.stack.kafka import Kafka
-from lockstep.stack.metrics import Metrics
-from lockstep.stack.postgres import Postgres
-from lockstep.stack.secrets import with_secrets
 
 SERVICES: tuple[service.Service, ...] = (
     Postgres(),

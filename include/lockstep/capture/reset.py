@@ -8,11 +8,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lockstep.accounts import KafkaUser
+from lockstep.capture import connector, preflight
+from lockstep.capture.connectors import Connector
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
-from lockstep.stack import connector, preflight
-from lockstep.stack.connectors import Connector
 from lockstep.waiting import wait_until
 
 GONE_SECONDS_MAX = 60.0

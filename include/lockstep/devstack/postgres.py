@@ -11,11 +11,13 @@ import psutil
 import psycopg
 
 from lockstep.accounts import Role
+from lockstep.devstack import postgres_database, postgres_files
 from lockstep.errors import ServiceError
+from lockstep.host import ports
+from lockstep.host.data_folders import postgres_data, postgres_folder, server_user
+from lockstep.host.files import bounded_log, write_private
+from lockstep.host.process import Launch
 from lockstep.settings import Settings
-from lockstep.stack import ports, postgres_database, postgres_files
-from lockstep.stack.files import bounded_log, write_private
-from lockstep.stack.process import Launch
 
 ORPHAN_SECONDS_MAX = 10
 """Backends notice the end of their postmaster within moments; a busy one may take longer."""
@@ -38,7 +40,7 @@ class Postgres:
         ports.require_free_port(
             settings.postgres_host, settings.postgres_port, "LOCKSTEP_POSTGRES_PORT"
         )
-        data, programs = postgres_files.data_folder(settings), postgres_files.programs_folder()
+        data, programs = postgres_data(settings), postgres_files.programs_folder()
         if not data.exists():
             postgres_files.initialize(data, programs, settings.password(Role.ADMIN))
         _end_orphans(data)
@@ -49,7 +51,7 @@ class Postgres:
             log=bounded_log(settings.home, self.name),
             environment=postgres_files.server_environment(),
             working_folder=data,
-            user=postgres_files.server_user(),
+            user=server_user(),
         )
 
     def problem(self, settings: Settings) -> str | None:
@@ -59,7 +61,7 @@ class Postgres:
         except psycopg.OperationalError as error:
             if "password authentication failed" in str(error):
                 raise ServiceError(
-                    f"PostgreSQL in {postgres_files.folder(settings)} does not know the password "
+                    f"PostgreSQL in {postgres_folder(settings)} does not know the password "
                     f"of {Role.ADMIN} in {settings.secrets_path}: bring that file back, or remove "
                     "that folder to start with an empty database"
                 ) from None
@@ -80,7 +82,7 @@ def _configure(data: Path, settings: Settings) -> None:
         "pg_hba.conf": _HOST_RULES,
     }.items():
         write_private(data / name, text)
-        user = postgres_files.server_user()
+        user = server_user()
         if user is not None:
             shutil.chown(data / name, user, user)
 

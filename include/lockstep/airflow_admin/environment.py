@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from lockstep.accounts import Role
+from lockstep.accounts import AIRFLOW_DATABASE, Role
 from lockstep.airflow_names import SPARK_CONNECTION
+from lockstep.host.environment import settings_environment
+from lockstep.host.files import make_private_folder, write_private, write_private_once
 from lockstep.settings import Settings
-from lockstep.stack.files import make_private_folder, write_private, write_private_once
-from lockstep.stack.postgres_database import AIRFLOW_DATABASE
 
 ADMIN_USER = "admin"
 PARALLELISM = 4
@@ -47,15 +47,6 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
 
 def airflow_home(settings: Settings) -> Path:
     return settings.home / "airflow"
-
-
-def settings_environment(settings: Settings) -> dict[str, str]:
-    """LOCKSTEP_… for every setting but the passwords, which are read from the home's file."""
-    return {
-        f"LOCKSTEP_{name.upper()}": str(getattr(settings, name))
-        for name in Settings.model_fields
-        if not name.endswith("_password")
-    }
 
 
 def _inherited() -> dict[str, str]:

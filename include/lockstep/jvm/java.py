@@ -10,8 +10,8 @@ from pathlib import Path
 
 from lockstep import jars
 from lockstep.errors import ServiceError
+from lockstep.host.files import write_private
 from lockstep.settings import Settings
-from lockstep.stack.files import write_private
 
 LOGINS_FILE = "jaas.conf"
 """Next to a JVM's other configuration: who signs in to it, and as whom it signs in elsewhere."""

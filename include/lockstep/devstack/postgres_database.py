@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from lockstep.accounts import Role
+from lockstep.accounts import AIRFLOW_DATABASE, Role
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
 
@@ -24,7 +24,6 @@ OWNER_FILES = (
     "publication.sql",
     "grants.sql",
 )
-AIRFLOW_DATABASE = "airflow"
 SOURCE_USERS = (Role.SHOP, Role.BATCH_READER, Role.CDC)
 """Who may connect to the source's database, apart from its owner."""
 

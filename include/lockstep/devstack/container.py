@@ -1,8 +1,8 @@
 """One service of the stack as a container's main process, for docker-compose.yml.
 
-    python -m lockstep.stack.container run kafka       become the service
-    python -m lockstep.stack.container healthy kafka   exit code 0 when it answers, else why not
-    python -m lockstep.stack.container prepare         databases, Airflow's tables, the connector
+    python -m lockstep.devstack.container run kafka       become the service
+    python -m lockstep.devstack.container healthy kafka   exit code 0 when it answers, else why not
+    python -m lockstep.devstack.container prepare         databases, Airflow's tables, the connector
 
 Configuration, preparation and probes are those of `lockstep up`. What an engine of containers does
 itself is left to it: processes, their order and restarts, logs, and who reaches which port.
@@ -16,18 +16,18 @@ from pathlib import Path
 
 import psycopg
 
-from lockstep.errors import LockstepError, ServiceError, exit_on_error
-from lockstep.settings import Settings
-from lockstep.stack import airflow, connect, kafka, metrics, postgres_database
-from lockstep.stack.airflow_environment import (
+from lockstep.airflow_admin.environment import (
     airflow_environment,
     airflow_home,
     write_sign_in_password,
 )
-from lockstep.stack.connect_classes import compiled
-from lockstep.stack.java import java_command, java_environment
-from lockstep.stack.process import Launch
-from lockstep.stack.service import Service
+from lockstep.capture.connector_classes import compiled
+from lockstep.devstack import airflow, connect, kafka, metrics, postgres_database
+from lockstep.devstack.service import Service
+from lockstep.errors import LockstepError, ServiceError, exit_on_error
+from lockstep.host.process import Launch
+from lockstep.jvm.java import java_command, java_environment
+from lockstep.settings import Settings
 
 HEAP_MB = 1024
 """Of Kafka and of Connect each: a machine of its own, not two cores shared by all."""
@@ -128,7 +128,9 @@ _LAUNCHES: dict[str, Callable[[Settings], Launch]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m lockstep.stack.container", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m lockstep.devstack.container", description=__doc__
+    )
     actions = parser.add_subparsers(dest="action", required=True)
     for action in ("run", "healthy"):
         actions.add_parser(action).add_argument("service", choices=list(SERVICES))

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import httpx
 
+from lockstep.airflow_admin.environment import ADMIN_USER
 from lockstep.errors import ServiceError
 from lockstep.model.window import Window
 from lockstep.settings import Settings
-from lockstep.stack.airflow import sign_in
 
 TIMEOUT_SECONDS = 30
 RUNS_MAX = 100
@@ -140,3 +140,21 @@ def _run(fields: dict) -> DagRun:
         window_start=datetime.fromisoformat(fields["data_interval_start"]),
         started=datetime.fromisoformat(fields["start_date"]) if fields["start_date"] else None,
     )
+
+
+def sign_in(settings: Settings) -> str:
+    """A token of Airflow's API for the user of the sign-in page. Raises ServiceError."""
+    password = settings.airflow_ui_password
+    body = {"username": ADMIN_USER, "password": password.get_secret_value() if password else ""}
+    url = f"{settings.airflow_url}/auth/token"
+    try:
+        answer = httpx.post(url, json=body, timeout=TIMEOUT_SECONDS)
+    except httpx.HTTPError as error:
+        raise ServiceError(f"Airflow does not answer at {url}: {error}") from error
+    if not answer.is_success:
+        raise ServiceError(
+            f"Airflow refuses the password of {ADMIN_USER} (HTTP {answer.status_code}): restart it "
+            "with `lockstep down` and `lockstep up`, which give it the one of "
+            f"{settings.secrets_path}"
+        )
+    return answer.json()["access_token"]

@@ -9,11 +9,11 @@ import sys
 
 import httpx
 
+from lockstep.host import ports
+from lockstep.host.environment import settings_environment
+from lockstep.host.files import bounded_log
+from lockstep.host.process import Launch
 from lockstep.settings import Settings
-from lockstep.stack import ports
-from lockstep.stack.airflow_environment import settings_environment
-from lockstep.stack.files import bounded_log
-from lockstep.stack.process import Launch
 
 COMMAND = (sys.executable, "-m", "lockstep.observe.prometheus")
 HTTP_SECONDS_MAX = 5.0

@@ -1,10 +1,10 @@
-"""Our own classes for Kafka Connect: stack/java."""
+"""Our own classes for Kafka Connect: capture/java."""
 
 from pathlib import Path
 
 from lockstep import jars
+from lockstep.jvm import java_classes
 from lockstep.settings import Settings
-from lockstep.stack import java_classes
 
 SOURCES = Path(__file__).with_name("java")
 CONNECTORS = Path("META-INF") / "services" / "org.apache.kafka.connect.source.SourceConnector"

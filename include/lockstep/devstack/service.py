@@ -16,9 +16,9 @@ import psycopg
 from confluent_kafka import KafkaException
 
 from lockstep.errors import LockstepError, ServiceError
+from lockstep.host import process
+from lockstep.host.files import last_lines, log_path
 from lockstep.settings import Settings
-from lockstep.stack import process
-from lockstep.stack.files import last_lines, log_path
 
 PROBE_PAUSE_SECONDS = 0.1
 LOG_LINES_IN_ERROR = 15

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from pydantic import SecretStr
 
+from lockstep.host.files import make_private_folder, write_private
 from lockstep.settings import Settings
-from lockstep.stack.files import make_private_folder, write_private
 
 PASSWORD_BYTES = 24
 """192 bits; base64url needs no quoting in dotenv files, properties or URLs."""

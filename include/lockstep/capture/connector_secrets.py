@@ -9,9 +9,9 @@ from pathlib import Path
 
 from lockstep.errors import ServiceError
 from lockstep.file_lock import FileLock
+from lockstep.host.files import make_private_folder, write_private
+from lockstep.jvm.java import properties
 from lockstep.settings import Settings
-from lockstep.stack.files import make_private_folder, write_private
-from lockstep.stack.java import properties
 
 CDC_PASSWORD_KEY = "cdc.password"  # noqa: S105
 PATIENCE_SECONDS = 10.0

@@ -16,19 +16,17 @@ import httpx
 import psycopg
 from psycopg import sql
 
-from lockstep.accounts import Role
-from lockstep.errors import ServiceError
-from lockstep.settings import Settings
-from lockstep.stack import ports, process
-from lockstep.stack.airflow_environment import (
-    ADMIN_USER,
+from lockstep.accounts import AIRFLOW_DATABASE, Role
+from lockstep.airflow_admin.environment import (
     airflow_environment,
     airflow_home,
     write_sign_in_password,
 )
-from lockstep.stack.files import bounded_log, last_lines, log_path
-from lockstep.stack.postgres_database import AIRFLOW_DATABASE
-from lockstep.stack.process import Launch
+from lockstep.errors import ServiceError
+from lockstep.host import ports, process
+from lockstep.host.files import bounded_log, last_lines, log_path
+from lockstep.host.process import Launch
+from lockstep.settings import Settings
 
 MIGRATION_SECONDS_MAX = 300
 HEARTBEAT_AGE_SECONDS_MAX = 60.0
@@ -201,21 +199,3 @@ def _run_airflow(settings: Settings, *arguments: str) -> None:
     if failure:
         end = "\n".join(last_lines(log_path(settings.home, "airflow-migration"), 15))
         raise ServiceError(f"airflow {' '.join(arguments)} {failure}; the end of {log}:\n{end}")
-
-
-def sign_in(settings: Settings) -> str:
-    """A token of Airflow's API for the user of the sign-in page. Raises ServiceError."""
-    password = settings.airflow_ui_password
-    body = {"username": ADMIN_USER, "password": password.get_secret_value() if password else ""}
-    url = f"{settings.airflow_url}/auth/token"
-    try:
-        answer = httpx.post(url, json=body, timeout=REST_SECONDS_MAX)
-    except httpx.HTTPError as error:
-        raise ServiceError(f"Airflow does not answer at {url}: {error}") from error
-    if not answer.is_success:
-        raise ServiceError(
-            f"Airflow refuses the password of {ADMIN_USER} (HTTP {answer.status_code}): restart it "
-            "with `lockstep down` and `lockstep up`, which give it the one of "
-            f"{settings.secrets_path}"
-        )
-    return answer.json()["access_token"]

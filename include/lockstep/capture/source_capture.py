@@ -6,6 +6,11 @@ but the slot, which the connector makes.
 
 from dataclasses import dataclass
 
+from lockstep.capture import connector, preflight
+from lockstep.capture.connector_secrets import keep_passwords, source_key
+from lockstep.capture.connectors import Connector, of_source, table_pattern
+from lockstep.capture.reset import remove_capture
+from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import ServiceError
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import plans_of
@@ -14,11 +19,6 @@ from lockstep.settings import Settings
 from lockstep.sources.database_state import read_publication
 from lockstep.sources.postgres import connect_to
 from lockstep.sources.source_database import capturer_of
-from lockstep.stack import connector, preflight
-from lockstep.stack.capture_reset import remove_capture
-from lockstep.stack.connector_secrets import keep_passwords, source_key
-from lockstep.stack.connectors import Connector, of_source, table_pattern
-from lockstep.stack.kafka import grant_reading
 
 
 @dataclass(frozen=True)

@@ -2,5 +2,5 @@
 
 Each service is one module that says how it is configured, started and probed; `control` starts and
 stops them in order. Nothing here knows what flows through the services, and the rest of the product
-meets them by address; supervise and the soak run processes of their own with process.py.
+meets them by address.
 """

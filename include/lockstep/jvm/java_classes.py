@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lockstep.errors import ServiceError
-from lockstep.stack.files import make_private_folder
-from lockstep.stack.java import java, java_environment
-from lockstep.stack.process import run_to_end
+from lockstep.host.files import make_private_folder
+from lockstep.host.process import run_to_end
+from lockstep.jvm.java import java, java_environment
 
 COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
 COMPILE_SECONDS_MAX = 120

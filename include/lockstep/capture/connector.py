@@ -10,11 +10,11 @@ import httpx
 from confluent_kafka.admin import AdminClient
 
 from lockstep.accounts import KafkaUser
+from lockstep.capture import preflight
+from lockstep.capture.connectors import Connector
 from lockstep.errors import ServiceError
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
-from lockstep.stack import preflight
-from lockstep.stack.connectors import Connector
 from lockstep.waiting import wait_until
 
 REST_SECONDS_MAX = 30.0  # Connect answers a registration after validating it against the database

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import psycopg
 
+from lockstep.capture.connectors import Connector
 from lockstep.errors import ServiceError
+from lockstep.host.data_folders import postgres_data
 from lockstep.pipeline.catalog import TableName
 from lockstep.settings import Settings
 from lockstep.sources.preparation import (
@@ -20,8 +22,6 @@ from lockstep.sources.preparation import (
     reading_statements,
     replication_statement,
 )
-from lockstep.stack import postgres_files
-from lockstep.stack.connectors import Connector
 from lockstep.waiting import wait_until
 
 QUERY = """
@@ -213,7 +213,7 @@ def _slot_problems(connector: Connector, facts: DatabaseFacts, first: bool) -> I
 
 def _disk_problems(settings: Settings, connector: Connector) -> Iterator[str]:
     """Log kept for a reader that is down must not fill the disk of the database."""
-    folder = postgres_files.data_folder(settings)
+    folder = postgres_data(settings)
     parameters = connector.database().parameters
     address = (parameters["host"], parameters["port"])
     if not folder.exists() or address != (settings.postgres_host, settings.postgres_port):

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from lockstep.errors import ServiceError
-from lockstep.stack.files import write_private
+from lockstep.host.files import write_private
 
 SAME_START_SECONDS = 10.0
 """psutil derives the creation time from the boot time, which moves when the clock is corrected."""

@@ -1,0 +1,1 @@
+"""This machine: files, processes, ports, and where the embedded services keep their data."""
