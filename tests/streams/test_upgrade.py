@@ -21,8 +21,11 @@ from lockstep.sources.hourly_runs import (
 )
 from lockstep.streams import identity, upgrade
 from lockstep.streams.identity import StreamIdentity
+from lockstep.streams.rebuild import rebuild
 from lockstep.streams.upgrade import HISTORY_OF_BEFORE
 from lockstep.supervise import lease
+from lockstep.supervise.desired import DesiredState, read_desired, write_desired
+from lockstep.supervise.folder import OWN, folder_of_before, mode_folder, workers
 from pizzeria.names import (
     LAKEHOUSE_TABLES,
     ORDER_TIME,
@@ -42,9 +45,15 @@ def home(tmp_path: Path) -> Settings:
     settings = settings_of(tmp_path)
     uri = settings.table_uri(f"pizzeria/{HISTORY_OF_BEFORE}")
     write_deltalake(uri, pa.table({"id": [1, 2]}))
-    remember(settings, HISTORY, generation_of(uri))
-    identity.checkpoint_location(settings, HISTORY).mkdir()
+    remember_as_before(settings, HISTORY, generation_of(uri))
     return settings
+
+
+def remember_as_before(settings: Settings, mode: str, generation: str) -> None:
+    """In the folder that earlier versions gave the worker."""
+    remember(settings, mode, generation)
+    identity.checkpoint_location(settings, mode).mkdir()
+    mode_folder(settings, mode).rename(folder_of_before(settings, mode))
 
 
 def generation_of(uri: str) -> str:
@@ -63,8 +72,9 @@ def is_of_this_version(settings: Settings) -> bool:
 
 
 def test_the_history_of_before_goes_with_what_its_writer_remembers(home: Settings) -> None:
-    (said,) = upgrade.upgrade(home)
-    assert SOURCE_HISTORY in said
+    moved, removed = upgrade.upgrade(home)
+    assert str(mode_folder(home, HISTORY)) in moved
+    assert SOURCE_HISTORY in removed
     assert is_of_this_version(home)
     assert not identity.checkpoint_location(home, HISTORY).exists()
     assert upgrade.upgrade(home) == []
@@ -78,6 +88,27 @@ def test_each_table_goes_to_where_its_name_says(tmp_path: Path) -> None:
     tables = {table: DeltaTable(settings.table_uri(table)).metadata().id for table in found}
     assert tables == found
     assert upgrade.upgrade(settings) == []
+
+
+def test_each_workers_files_go_to_where_its_address_says(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    for worker in OWN:
+        remember_as_before(settings, worker, worker)
+        write_desired(settings, worker, DesiredState.RUNNING, "of this version, before the upgrade")
+    assert len(upgrade.upgrade(settings)) == len(OWN)
+    for worker in OWN:
+        assert identity.read_remembered(settings, worker).generation == worker
+        assert identity.checkpoint_location(settings, worker).is_dir()
+        assert read_desired(settings, worker) is None
+    assert workers(settings) == sorted(OWN)
+    assert upgrade.upgrade(settings) == []
+
+
+def test_no_stream_is_rebuilt_next_to_a_table_that_is_not_moved(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    as_earlier_versions_had_it(settings)
+    with pytest.raises(LakehouseError, match="lockstep upgrade"):
+        rebuild(settings, StreamMode.OUTBOX)
 
 
 def test_nothing_is_written_next_to_a_table_that_is_not_moved(tmp_path: Path) -> None:
@@ -114,8 +145,10 @@ def test_a_home_of_this_version_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_history_that_was_rebuilt_already_is_left_alone(home: Settings) -> None:
-    """By `lockstep stream rebuild temporal` of this version, before the upgrade."""
+    """After an upgrade that was broken off before it had removed the one of before."""
+    shutil.rmtree(folder_of_before(home, HISTORY))
     remember(home, HISTORY, "of the source's history")
+    identity.checkpoint_location(home, HISTORY).mkdir()
     upgrade.upgrade(home)
     assert identity.read_remembered(home, HISTORY).generation == "of the source's history"
     assert identity.checkpoint_location(home, HISTORY).exists()
@@ -123,9 +156,11 @@ def test_a_history_that_was_rebuilt_already_is_left_alone(home: Settings) -> Non
 
 @pytest.mark.parametrize("worker", [StreamMode.OUTBOX, HISTORY])
 def test_nothing_moves_while_a_worker_runs(home: Settings, worker: str) -> None:
-    """A driver of an earlier version has the same leases."""
-    with lease.acquire(home, worker), pytest.raises(StreamBusyError):
-        upgrade.upgrade(home)
+    """Of this version, or of an earlier one, whose leases are elsewhere."""
+    folder_of_before(home, worker).mkdir(exist_ok=True)
+    for acquire in (lease.acquire, lease.acquire_of_before):
+        with acquire(home, worker), pytest.raises(StreamBusyError):
+            upgrade.upgrade(home)
     assert DeltaTable.is_deltatable(home.table_uri(f"pizzeria/{HISTORY_OF_BEFORE}"))
 
 

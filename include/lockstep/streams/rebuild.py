@@ -26,6 +26,8 @@ from lockstep.errors import LockstepError, StreamBusyError, StreamError, StreamF
 from lockstep.host.files import make_private_folder
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
+from lockstep.sinks.local_lakehouse import local_folder
+from lockstep.sinks.table_of_before import require_moved
 from lockstep.sinks.table_switch import switch_content
 from lockstep.sources import change_topic
 from lockstep.sources.capture import current_xid
@@ -67,8 +69,10 @@ def rebuild(
 
     Raises CaptureLostError when the topic does not hold everything, StreamBusyError when another
     process starts the mode meanwhile, StreamFailedError when the new table does not come to its
-    end. Then the old table is as it was.
+    end, LakehouseError while an earlier version's table is not moved. Then the old table is as it
+    was.
     """
+    require_moved(local_folder(settings.lakehouse_uri), settings.names.change_log(mode))
     with _held(settings, mode) as descriptors:
         capture = identity.read_capture(settings)
         identity.require_capture(settings, capture)
