@@ -3,7 +3,7 @@
     python jobs/enrich_orders_stream.py --mode outbox --mode temporal
 
 Normally started by `lockstep stream start` or by Airflow, detached. Ends with 0 when its modes are
-stopped, with 2 when one failed; HOME/streams/<mode>/heartbeat.json says why.
+stopped, with 2 when one failed; HOME/streams/<pipeline>__<mode>/heartbeat.json says why.
 """
 
 import argparse

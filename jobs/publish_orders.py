@@ -3,7 +3,7 @@
     python jobs/publish_orders.py
 
 Normally started by `lockstep publish start` or by Airflow, detached. Ends with 0 when it is
-stopped, with 2 when it failed; HOME/streams/publisher/heartbeat.json says why.
+stopped, with 2 when it failed; HOME/streams/<pipeline>__publisher/heartbeat.json says why.
 """
 
 import sys

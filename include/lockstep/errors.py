@@ -158,7 +158,7 @@ class StreamNotStoppedError(StreamError):
     def __init__(self, modes: list[str], seconds: float) -> None:
         super().__init__(
             f"{', '.join(modes)} still run {seconds:.0f} s after they were to stop, though their "
-            "driver was killed; `fuser` on streams/<mode>/lease.lock finds who holds them"
+            "driver was killed; `fuser` on streams/<address>/lease.lock finds who holds them"
         )
         self.modes, self.seconds = modes, seconds
 

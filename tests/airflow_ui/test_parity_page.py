@@ -133,7 +133,7 @@ def test_what_is_not_there_is_said(client_for, settings, query, status):
 def test_before_the_first_comparison_the_page_says_what_to_do(client_for, tmp_path):
     page = client_for(Settings(home=tmp_path)).get(PARITY_URL + "/").text
     assert "Nothing has been compared yet" in page
-    assert "stream_outbox" in page
+    assert "orders_enriched__outbox" in page
 
 
 def test_a_year_of_hours_is_shown_quickly(client_for, tmp_path):

@@ -79,6 +79,7 @@ def _plan(settings: Settings) -> Plan:
 def _links(names: PipelineNames) -> dict[str, str]:
     return {
         "dag_id": names.parity_dag_id,
+        "stream_dag_id": names.stream_dag_id(StreamMode.OUTBOX),
         "dag_url": f"/dags/{names.parity_dag_id}",
         "repair_dag_id": names.repair_dag_id,
         "repair_dag_url": f"/dags/{names.repair_dag_id}",
