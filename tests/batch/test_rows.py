@@ -14,7 +14,7 @@ from lockstep.cdc.cuts import Cut
 from lockstep.pipeline.catalog import Column, Table, TableName
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.types import ddl
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.plant.planned import planned
@@ -67,16 +67,7 @@ def plan(tmp_path: Path) -> Plan:
 def test_tables_are_joined_and_each_row_has_its_own_facts_origin(
     spark: SparkSession, plan: Plan
 ) -> None:
-    session = spark.newSession()
-    types = {name.name: ddl(table.types) for name, table in plan.tables.items()}
-    facts = session.createDataFrame(FACTS, types["shipment"])
-    parts = session.createDataFrame([(1, Decimal("2.50"))], types["part"])
-    tables = {
-        FACT.name: facts.withColumn("row_xid", F.ascii("depot")),
-        PART.name: parts,
-    }
-    origin = F.col("row_xid").alias("origin")
-    enriched = from_tables(session, plan, tables, 2, (), origin)
+    enriched = enriched_facts(spark.newSession(), plan)
     columns = {**COLUMNS, "window_date": "date", "run_id": "string", "origin": "int"}
     rows = with_cut(enriched, plan, columns, CUT).toArrow()
     assert rows.column_names == list(columns)
@@ -84,6 +75,25 @@ def test_tables_are_joined_and_each_row_has_its_own_facts_origin(
         (7, "a", AT, [Decimal("2.50")], date(2026, 3, 28), "a run", ord("a")),
         (7, "b", AT, [None], date(2026, 3, 28), "a run", ord("b")),
     ]
+
+
+def test_an_hour_is_not_sorted_for_its_joins(spark: SparkSession, plan: Plan) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # JDBC says nothing of sizes
+    enriched = enriched_facts(session, plan)
+    assert "SortMergeJoin" not in enriched._jdf.queryExecution().executedPlan().toString()
+
+
+def enriched_facts(session: SparkSession, plan: Plan) -> DataFrame:
+    """FACTS joined with a part; the origin is the code of the depot."""
+    types = {name.name: ddl(table.types) for name, table in plan.tables.items()}
+    facts = session.createDataFrame(FACTS, types["shipment"])
+    parts = session.createDataFrame([(1, Decimal("2.50"))], types["part"])
+    tables = {
+        FACT.name: facts.withColumn("row_xid", F.ascii("depot")),
+        PART.name: parts,
+    }
+    return from_tables(session, plan, tables, 2, (), F.col("row_xid").alias("origin"))
 
 
 def test_a_views_json_is_parsed_as_the_results_types(spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 BROADCAST_ROWS_MAX = 200_000
-"""Rows a look-up side may have to be sent whole to every task: some 20 MB of names at the most."""
+"""Rows that may be sent whole to every task, of a look-up side or of origins: some 20 MB."""
 
 
 def from_view(rows: "DataFrame", columns: Mapping[str, str], origin: "Column") -> "DataFrame":
@@ -56,4 +56,7 @@ def from_tables(
         for column, name in zip(plan.fact.key, plan.key, strict=True)
     ]
     origins = tables[plan.fact.name].select(*keys, origin)
+    if facts <= BROADCAST_ROWS_MAX:
+        # Else both sides are exchanged and sorted, for JDBC says nothing of sizes.
+        origins = F.broadcast(origins)
     return run(spark, at_snapshot(plan.query)).join(origins, list(plan.key))
