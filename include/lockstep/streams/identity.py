@@ -1,10 +1,10 @@
 """What a stream belongs to, and whether that is still there: it never goes on silently.
 
 A stream's table is an answer over the changes of one database, decoded by one replication slot, in
-one change topic. HOME/streams/<address>/identity.json remembers which, from before the table's first
-row on. A start compares, and the driver asks again every few seconds while it runs. A service that
-does not answer is no evidence: only what the database or Kafka says counts. That the topic is gone
-Kafka must say for a while, for a broker that has just started may not know its topics.
+one change topic. HOME/streams/<address>/identity.json remembers which, from before the table's
+first row on. A start compares, and the driver asks again every few seconds while it runs. A service
+that does not answer is no evidence: only what the database or Kafka says counts. That the topic is
+gone Kafka must say for a while, for a broker that has just started may not know its topics.
 """
 
 import time
