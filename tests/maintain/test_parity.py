@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from lockstep.maintain.tables import maintain_tables
-from lockstep.model.modes import StreamMode
 from lockstep.parity import comparison
 from lockstep.parity.comparison import Compared
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import sql_name
-from pizzeria.names import ORDERS_ENRICHED_BATCH, change_log_table
 from pyspark.sql import SparkSession
 
 from tests.maintain.aging import age
@@ -20,7 +19,7 @@ from tests.parity.test_comparison import PLAN, Tables
 pytestmark = pytest.mark.spark
 
 SEED = 11
-MODE = StreamMode.TEMPORAL
+MODE = Mode.TEMPORAL
 
 
 def compared(spark: SparkSession, tables: Tables) -> Compared:
@@ -28,8 +27,8 @@ def compared(spark: SparkSession, tables: Tables) -> Compared:
     settings = tables.settings
     ready = replace(
         tables.ready(),
-        batch_version=DeltaTable(settings.table_uri(ORDERS_ENRICHED_BATCH)).version(),
-        stream_version=DeltaTable(settings.table_uri(change_log_table(MODE))).version(),
+        batch_version=DeltaTable(settings.table_uri(PLAN.hourly_table)).version(),
+        stream_version=DeltaTable(settings.table_uri(PLAN.change_log(MODE))).version(),
     )
     return comparison.compare(spark, settings, PLAN, WINDOW, MODE, ready)
 
@@ -41,14 +40,14 @@ def test_a_comparison_after_maintenance_finds_what_it_found_before(
     lost = tables.live()[0]
     tables.log.remove(lost)
     before = tables.compare(spark, MODE)
-    for table in (ORDERS_ENRICHED_BATCH, change_log_table(MODE)):
+    for table in (PLAN.hourly_table, PLAN.change_log(MODE)):
         uri = tables.settings.table_uri(table)
         write_deltalake(uri, DeltaTable(uri).to_pyarrow_table(), mode="overwrite")
         age(Path(uri), days=10)
     freed = {
         one.what: one.freed_bytes for one in maintain_tables(tables.settings, is_dry_run=False)
     }
-    assert freed[sql_name(ORDERS_ENRICHED_BATCH)] > 0
-    assert freed[sql_name(change_log_table(MODE))] > 0
+    assert freed[sql_name(PLAN.hourly_table)] > 0
+    assert freed[sql_name(PLAN.change_log(MODE))] > 0
     assert before.counts["missing_in_stream"] == 1
     assert compared(spark, tables) == before

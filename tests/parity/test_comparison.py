@@ -5,7 +5,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,17 +16,20 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.ledger.entries import Difference
 from lockstep.ledger.formatting import explanation
-from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.modes import ReadMode
 from lockstep.model.verdict import DifferenceClass, Verdict
-from lockstep.parity import comparison, evidence
+from lockstep.parity import bindings, comparison, evidence, proof
 from lockstep.parity.comparison import Compared
+from lockstep.parity.differences import BATCH_ROWS, COMMIT, STREAM_CHANGES, differences_sql
+from lockstep.parity.points import Cuts
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import Readiness
 from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.pipeline.modes import STREAM_MODES, Mode
 from lockstep.pipeline.plan import plan_named
-from lockstep.pipeline.result_tables import HISTORY_COLUMNS
+from lockstep.pipeline.result_tables import CHANGE_COLUMNS, HISTORY_COLUMNS
 from lockstep.settings import Settings
-from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, SOURCE_HISTORY, change_log_table
+from pizzeria.names import MANIFEST
 from pyspark.sql import SparkSession
 
 from tests.parity.history import COMPARED, WINDOW, History, Shop, seen_by
@@ -40,14 +43,7 @@ PLAN = plan_named(PROJECT_DIR, MANIFEST)
 
 ROUNDS = 4
 FAULTS_OF_A_ROUND = 60
-ORIGIN = pa.struct(
-    {
-        "table_assignment_id": pa.int64(),
-        "pizza_ids": pa.list_(pa.int32()),
-        "tx_id": pa.int64(),
-        "committed_at": pa.timestamp("us", "UTC"),
-    }
-)
+ORIGIN = pa.struct({"tx_id": pa.int64(), "committed_at": pa.timestamp("us", "UTC")})
 LOG = arrow_schema(CHANGE_LOG_COLUMNS)
 BATCH = pa.schema(
     [
@@ -65,16 +61,15 @@ class Tables:
         self.history = history
         self.batch = history.batch_rows()
         self.log = history.change_log()
+        self.source = history.source_history()
         self.settings = Settings(home=folder)
 
-    def compare(self, spark: SparkSession, mode: StreamMode = StreamMode.TEMPORAL) -> Compared:
+    def compare(self, spark: SparkSession, mode: Mode = Mode.TEMPORAL) -> Compared:
         self._write(mode)
         return comparison.compare(spark, self.settings, PLAN, WINDOW, mode, self.ready())
 
-    def differences(
-        self, spark: SparkSession, mode: StreamMode = StreamMode.TEMPORAL
-    ) -> list[Difference]:
-        return evidence.differences(self.settings, PLAN, self.compare(spark, mode).differing)
+    def differences(self, spark: SparkSession, mode: Mode = Mode.TEMPORAL) -> list[Difference]:
+        return evidence.differences(PLAN, self.compare(spark, mode).differing, {})
 
     def ready(self) -> Readiness:
         taken_at = WINDOW.end + timedelta(minutes=5)
@@ -97,16 +92,21 @@ class Tables:
             batch_version=0,
             stream_version=0,
             frontier=10**9,
-            capture_began=datetime(2024, 1, 1, tzinfo=UTC),
             verdict=None,
             reason="",
         )
 
-    def _write(self, mode: StreamMode) -> None:
+    def _write(self, mode: Mode) -> None:
         batch = [row | {"window_date": row["order_time"].date()} for row in self.batch]
-        self._table(ORDERS_ENRICHED_BATCH, batch, BATCH)
-        self._table(change_log_table(mode), self.log, arrow_schema(change_log_columns(mode)))
-        self._table(SOURCE_HISTORY, self.history.source_history(), arrow_schema(HISTORY_COLUMNS))
+        self._table(PLAN.hourly_table, batch, self.batch_schema())
+        self._table(PLAN.change_log(mode), self.log, self.log_schema(mode))
+        self._table(PLAN.history, self.source, arrow_schema(HISTORY_COLUMNS))
+
+    def batch_schema(self) -> pa.Schema:
+        return BATCH
+
+    def log_schema(self, mode: Mode) -> pa.Schema:
+        return arrow_schema(change_log_columns(mode))
 
     def _table(self, name: str, rows: list[dict], schema: pa.Schema) -> None:
         content = pa.Table.from_pylist(rows, schema)
@@ -120,6 +120,11 @@ class Tables:
 
     def batch_row(self, change: dict) -> dict:
         return next(row for row in self.batch if row["order_id"] == change["order_id"])
+
+    def versions(self, table: str, id_: int) -> list[dict]:
+        """A row's versions in the source's history."""
+        place = (table, f"[{id_}]")
+        return [row for row in self.source if (row["table"], row["row_key"]) == place]
 
     def seen(self, change: dict) -> frozenset[int]:
         """Commit LSNs of what the change's look-up saw."""
@@ -287,14 +292,12 @@ def is_wrong(tables: Tables, change: dict) -> bool:
         return False
     if change["look_up"] is None:
         return True
-    told, origin = change["look_up"], batch["origin"]
-    names = ("table_assignment_id", "pizza_ids")
     held = tables.history.enriched_at(tables.seen(change), change["order_id"])
-    return any(told[n] != origin[n] for n in names) or any(held[n] != change[n] for n in COMPARED)
+    return any(held[name] != change[name] for name in COMPARED)
 
 
 def found_in(compared: Compared) -> dict[int, str]:
-    return {row["order_id"]: row["class"] for row in compared.differing}
+    return {one.key[0]: one.kind for one in compared.differing}
 
 
 @pytest.fixture
@@ -361,7 +364,7 @@ def test_each_planted_fault_is_found_in_its_class_and_nothing_else_is(
             if found is not None:
                 expected[change["order_id"]] = found
                 planted[fault.__name__] += 1
-        assert found_in(tables.compare(spark, StreamMode.LOOKUP)) == expected, number
+        assert found_in(tables.compare(spark, Mode.LOOKUP)) == expected, number
     assert planted.total() >= 200
     assert set(planted) == {fault.__name__ for fault in FAULTS}
 
@@ -375,14 +378,14 @@ def test_a_look_up_of_another_moment_is_a_race_whatever_the_hourly_table_drifted
         history = shop.repaired_evening(600) if number else shop.evening(600)
         tables = looked_up(history, tmp_path / str(number), random.Random(seed))
         expected = history.expected(tables.log)
-        compared = tables.compare(spark, StreamMode.LOOKUP)
+        compared = tables.compare(spark, Mode.LOOKUP)
         assert found_in(compared) == expected
         assert compared.counts == Counter(expected.values())
         assert set(expected.values()) == {"lookup_race", "dimension_drift", "changed_after_cut"}
         drifted = history.expected()
-        races = [row for row in compared.differing if row["class"] == DifferenceClass.LOOKUP_RACE]
-        both += sum(drifted.get(row["order_id"]) == "dimension_drift" for row in races)
-        gone_or_not_there += sum(row["stream"]["order_time"] is None for row in races)
+        races = [one for one in compared.differing if one.kind is DifferenceClass.LOOKUP_RACE]
+        both += sum(drifted.get(*one.key) == "dimension_drift" for one in races)
+        gone_or_not_there += sum(one.stream.values["order_time"] is None for one in races)
     assert both
     assert gone_or_not_there
 
@@ -398,7 +401,7 @@ def test_a_look_up_that_saw_something_else_is_a_mismatch(
         wrong = plant_wrong_look_ups(tables, rng)
         planted.update(wrong.values())
         expected = history.expected(tables.log) | dict.fromkeys(wrong, "value_mismatch")
-        compared = tables.compare(spark, StreamMode.LOOKUP)
+        compared = tables.compare(spark, Mode.LOOKUP)
         assert found_in(compared) == expected, (number, wrong)
         assert compared.counts[DifferenceClass.LOOKUP_RACE] > 0
     assert planted.total() >= 100
@@ -430,7 +433,7 @@ def test_a_race_names_what_the_look_up_saw_and_the_changes_that_explain_it(
 ) -> None:
     history = Shop(seed).evening(600)
     tables = looked_up(history, tmp_path, random.Random(seed))
-    differing = tables.differences(spark, StreamMode.LOOKUP)
+    differing = tables.differences(spark, Mode.LOOKUP)
     races = [one for one in differing if one.kind is DifferenceClass.LOOKUP_RACE]
     writes = {(key, t.tx_id) for t in history.transactions for key in t.writes}
     how = Counter()
@@ -460,8 +463,8 @@ def test_a_raced_row_of_a_table_without_snapshots_is_a_mismatch_that_says_so(
     change = tables.live()[0]
     change |= {"is_raced": True, "table_name": "a table of later"}
     log = pa.Table.from_pylist(tables.log, LOG)  # without what later versions keep
-    write_deltalake(tables.settings.table_uri(change_log_table(StreamMode.LOOKUP)), log)
-    differing = tables.differences(spark, StreamMode.LOOKUP)
+    write_deltalake(tables.settings.table_uri(PLAN.change_log(Mode.LOOKUP)), log)
+    differing = tables.differences(spark, Mode.LOOKUP)
     (mismatch,) = (one for one in differing if one.key == f"[{change['order_id']}]")
     assert mismatch.kind is DifferenceClass.VALUE_MISMATCH
     assert "kept no snapshot" in explanation(mismatch)
@@ -495,9 +498,9 @@ def test_an_order_that_is_missing_says_who_wrote_it(spark: SparkSession, tmp_pat
     tables = Tables(Shop(1).evening(50), tmp_path)
     change = tables.live()[0]
     row_lost(tables, change)
-    (row,) = (r for r in tables.compare(spark).differing if r["order_id"] == change["order_id"])
-    assert row["batch"]["origin"]["tx_id"] == change["tx_id"]
-    assert row["stream"] is None
+    (one,) = (r for r in tables.compare(spark).differing if r.key == (change["order_id"],))
+    assert one.origin["tx_id"] == one.in_source.tx_id == change["tx_id"]
+    assert one.stream is None
 
 
 def test_a_quiet_window_agrees(spark: SparkSession, tmp_path: Path) -> None:
@@ -512,12 +515,12 @@ def test_what_was_there_before_capture_is_not_published_and_not_missing(
     tables = Tables(Shop(1).evening(50), tmp_path)
     change = tables.live()[0]
     row_lost(tables, change)
-    (order,) = (row for row in tables.batch if row["order_id"] == change["order_id"])
-    order["origin"] = order["origin"] | {"committed_at": datetime(2023, 1, 1, tzinfo=UTC)}
-    published = tables.compare(spark, StreamMode.OUTBOX)
+    (version,) = tables.versions("public.orders", change["order_id"])
+    version |= {"tx_id": None, "commit_lsn": 0}
+    published = tables.compare(spark, Mode.OUTBOX)
     assert published.before_capture == 1
     assert DifferenceClass.MISSING_IN_STREAM not in published.counts
-    joined = tables.compare(spark, StreamMode.TRANSACTION)
+    joined = tables.compare(spark, Mode.TRANSACTION)
     assert joined.before_capture == 0
     assert joined.counts[DifferenceClass.MISSING_IN_STREAM] == 1
 
@@ -528,36 +531,34 @@ def test_what_a_snapshot_found_published_is_not_judged_by_a_history_that_it_prec
     tables = Tables(Shop(1).evening(50), tmp_path)
     change = next(c for c in tables.live() if c["client_name"] is not None)
     change |= {"client_name": "a name of before", "tx_id": None, "commit_lsn": 0}
-    published = tables.compare(spark, StreamMode.MESSAGE)
+    published = tables.compare(spark, Mode.MESSAGE)
     assert published.before_capture == 1
     assert DifferenceClass.VALUE_MISMATCH not in published.counts
-    joined = tables.compare(spark, StreamMode.TEMPORAL)
+    joined = tables.compare(spark, Mode.TEMPORAL)
     assert joined.counts[DifferenceClass.VALUE_MISMATCH] == 1
 
 
 def test_columns_of_other_types_are_said(spark: SparkSession, tmp_path: Path) -> None:
     tables = Tables(Shop(1).evening(20), tmp_path)
     tables.compare(spark)
-    assert not comparison.schema_differences(
-        spark, tables.settings, PLAN, StreamMode.TEMPORAL, tables.ready()
+    assert not bindings.schema_differences(
+        spark, tables.settings, PLAN, Mode.TEMPORAL, tables.ready()
     )
     rows = pa.table({"order_id": pa.array([1], pa.int32()), "client_name": ["Ada"]})
-    write_deltalake(tables.settings.table_uri(change_log_table(StreamMode.OUTBOX)), rows)
-    told = comparison.schema_differences(
-        spark, tables.settings, PLAN, StreamMode.OUTBOX, tables.ready()
-    )
+    write_deltalake(tables.settings.table_uri(PLAN.change_log(Mode.OUTBOX)), rows)
+    told = bindings.schema_differences(spark, tables.settings, PLAN, Mode.OUTBOX, tables.ready())
     assert "order_id: bigint in the hourly table, int in the stream's" in told
     assert any(line.startswith("pizzas: ") and "absent" in line for line in told)
 
 
 @pytest.mark.parametrize("kind", DifferenceClass)
-@pytest.mark.parametrize("mode", StreamMode)
+@pytest.mark.parametrize("mode", STREAM_MODES)
 def test_the_policy_tolerates_drift_and_the_look_ups_race(
-    mode: StreamMode, kind: DifferenceClass
+    mode: Mode, kind: DifferenceClass
 ) -> None:
     policy = Policy(PLAN.manifest.tolerate)
     passes = kind in (DifferenceClass.DIMENSION_DRIFT, DifferenceClass.CHANGED_AFTER_CUT)
-    passes |= kind is DifferenceClass.LOOKUP_RACE and mode is StreamMode.LOOKUP
+    passes |= kind is DifferenceClass.LOOKUP_RACE and mode is Mode.LOOKUP
     assert policy.verdict(mode, {kind: 1}, 1) is (Verdict.PASS if passes else Verdict.FAIL)
     assert policy.verdict(mode, {kind: 0}, 0) is Verdict.PASS
 
@@ -569,24 +570,75 @@ def test_rows_are_found_by_time_and_their_changes_by_a_key_of_two_columns(
     inside, before = WINDOW.start, WINDOW.start - timedelta(days=1)
     held = {"group": "a", "number": 1, "packed": inside, "weight": Decimal("1.50")}
     rows = [held, held | {"number": 2, "packed": before}]
-    hourly = [row | {"window_date": row["packed"].date(), "origin": "its row"} for row in rows]
-    columns = COLUMNS | {"window_date": "date", "origin": "string"}
-    table = pa.Table.from_pylist(hourly, arrow_schema(columns))
-    write_deltalake(settings.table_uri(ORDERS_ENRICHED_BATCH), table)
+    hourly = [row | {"window_date": row["packed"].date()} for row in rows]
+    table = pa.Table.from_pylist(hourly, arrow_schema(COLUMNS | {"window_date": "date"}))
+    write_deltalake(settings.table_uri(plan.hourly_table), table)
     gone = dict.fromkeys(COLUMNS) | {"group": "a", "number": 1}
     streamed = held | {"group": "b", "number": 9}
     others = [held | {"group": "b", "packed": before}, held | {"number": 2, "packed": before}]
-    log = pa.Table.from_pylist([held, gone, streamed, *others], arrow_schema(COLUMNS))
-    write_deltalake(settings.table_uri(change_log_table(StreamMode.TEMPORAL)), log)
+    log = pa.Table.from_pylist(
+        [held, gone, streamed, *others], arrow_schema(COLUMNS | CHANGE_COLUMNS)
+    )
+    write_deltalake(settings.table_uri(plan.change_log(Mode.TEMPORAL)), log)
     ready = Tables(Shop(1).evening(1), tmp_path).ready()
-    arguments = (plan, StreamMode.TEMPORAL, ready)
-    assert comparison.schema_differences(spark, settings, *arguments) == []
-    comparison.bind_both_sides(spark, settings, plan, WINDOW, StreamMode.TEMPORAL, ready)
-    batch = spark.table("batch_rows").toArrow().to_pylist()
-    changes = spark.table("stream_changes").orderBy("group", "packed").toArrow().to_pylist()
-    assert batch == [held | {"origin": "its row"}]
-    assert [(one["group"], one["number"], one["packed"]) for one in changes] == [
+    arguments = (plan, Mode.TEMPORAL, ready)
+    assert bindings.schema_differences(spark, settings, *arguments) == []
+    session = spark.newSession()
+    bindings.bind_both_sides(session, settings, plan, WINDOW, Mode.TEMPORAL, ready)
+    (batch,) = session.table("batch_rows").toArrow().to_pylist()
+    changes = session.table("stream_changes").orderBy("k0", "c0").toArrow().to_pylist()
+    values = {"c0": inside, "c1": Decimal("1.50"), "origin": None}
+    assert batch == {"k0": "a", "k1": 1, "batch": values, "batch_rows": 1}
+    assert [(one["k0"], one["k1"], one["c0"]) for one in changes] == [
         ("a", 1, None),
         ("a", 1, inside),
         ("b", 9, inside),
     ]
+
+
+def test_of_a_key_of_two_columns_the_repaired_rows_are_judged_at_their_repair(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    plan = parcels(tmp_path / "project")
+    session = spark.newSession()
+    late = {"op": "u", "tx_id": 15, "commit_lsn": 16, "is_raced": False}
+    first = late | {"op": "c", "tx_id": 5, "commit_lsn": 8}
+    held = {"k0": "it's", "k1": 7, "c0": WINDOW.start, "c1": Decimal("1.50")}
+    row, other = held | {"c1": Decimal("2.00")}, held | {"k1": 8}
+    stream = [held | first, row | late, other | first, other | {"c1": Decimal("2.00")} | late]
+    columns = {"k0": "string", "k1": "int", "c0": "timestamp", "c1": "decimal(8,2)"}
+    hourly = {"k0": "string", "k1": "int", "batch_rows": "bigint"} | {
+        "batch": "struct<c0:timestamp,c1:decimal(8,2),origin:struct<tx_id:bigint>>"
+    }
+    batch = [
+        {"k0": one["k0"], "k1": one["k1"], "batch": one, "batch_rows": 1} for one in (row, other)
+    ]
+    log = columns | {name: CHANGE_COLUMNS[name] for name in (*COMMIT, "is_raced")}
+    for view, rows, kinds in (
+        (BATCH_ROWS, batch, hourly),
+        (STREAM_CHANGES, stream, log | {"look_up": "string"}),
+    ):
+        bound = pa.Table.from_pylist(rows, arrow_schema(kinds))
+        session.createDataFrame(bound).createOrReplaceTempView(view)
+    cuts = Cuts("10:10:", {plan.row_keys.read('["it\'s",7]'): "20:20:"})
+    bindings.bind_repaired(session, plan, cuts)
+    judged = session.sql(differences_sql(plan, cuts.snapshots, WINDOW)).collect()
+    assert {one["k1"]: (one["class"], one["stream"]["tx_id"]) for one in judged} == {
+        7: (None, 15),
+        8: ("changed_after_cut", 5),
+    }
+
+
+def test_all_mismatches_are_judged_though_a_few_at_a_time_and_few_are_kept(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proof, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(comparison, "KEPT_OF_A_CLASS", 5)
+    history = Shop(seed).evening(500)
+    tables = looked_up(history, tmp_path, random.Random(seed))
+    expected = Counter(history.expected(tables.log).values())
+    assert expected["dimension_drift"] > 7
+    compared = tables.compare(spark, Mode.LOOKUP)
+    assert compared.counts == expected
+    kept = Counter(str(one.kind) for one in compared.differing)
+    assert kept == {kind: min(number, 5) for kind, number in expected.items()}

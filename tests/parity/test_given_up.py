@@ -150,7 +150,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def ready(verdict: Verdict | None = None, reason: str = "") -> Readiness:
     cut = Cut("the run", "700:700:", 5_000, READ_AT)
     run = RunCommit(WINDOW, ReadMode.VIEW, 0, cut)
-    return Readiness(run, 1, 1, 5_000, NOON - HOUR, verdict, reason)
+    return Readiness(run, 1, 1, 5_000, verdict, reason)
 
 
 def compared_with(
@@ -160,7 +160,7 @@ def compared_with(
     counts: Mapping[DifferenceClass, int],
     ready: Readiness,
 ) -> check.Check:
-    monkeypatch.setattr(check.comparison, "schema_differences", lambda *_: [])
+    monkeypatch.setattr(check, "schema_differences", lambda *_: [])
     monkeypatch.setattr(check.comparison, "compare", lambda *_: Compared(9, dict(counts), 0, []))
     return check.check_window(lambda: None, settings, PLAN, WINDOW, mode, ready)
 

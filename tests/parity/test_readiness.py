@@ -10,11 +10,11 @@ from deltalake import CommitProperties, write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.errors import LakehouseError, WindowNotWrittenError
-from lockstep.model.modes import ReadMode, StreamMode
+from lockstep.model.modes import ReadMode
 from lockstep.model.verdict import Verdict
-from lockstep.parity import readiness as room
 from lockstep.parity.command import EXIT_CODES, worst
 from lockstep.parity.readiness import Readiness, modes_with_tables, readiness
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HISTORY_PARTITION
 from lockstep.pipeline.version import VERSION_OF_BEFORE
@@ -29,7 +29,7 @@ from tests.streams.topics import open_log
 
 CUT_LSN = 5_000
 CUT_AT = WINDOW.end + timedelta(minutes=5)
-MODE = StreamMode.OUTBOX
+MODE = Mode.OUTBOX
 PLAN = plan_named(PROJECT_DIR, MANIFEST)
 
 
@@ -48,8 +48,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def look(
     settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    mode: StreamMode = MODE,
+    mode: Mode = MODE,
     *,
     stream: int = CUT_LSN,
     history: int = CUT_LSN,
@@ -61,18 +60,19 @@ def look(
     stored = AppendLog(
         settings.table_uri(SOURCE_HISTORY), SCHEMA, HISTORY_PARTITION, versions_kept_hours=1
     )
-    stored.append(SCHEMA.empty_table(), history, 1)
-    monkeypatch.setattr(room.change_topic, "began_at", lambda _: began)
+    first = {"table": "public.orders", "row_key": "[1]", "op": "c", "row": "{}", "commit_lsn": 0}
+    rows = [] if began is None else [first | {"committed_at": began}]
+    stored.append(pa.Table.from_pylist(rows, SCHEMA), history, 1)
     return readiness(settings, PLAN, WINDOW, mode)
 
 
 def test_both_sides_past_the_cut_are_ready(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
 ) -> None:
-    ready = look(settings, monkeypatch)
+    ready = look(settings)
     assert (ready.verdict, ready.reason) == (None, "")
     assert (ready.frontier, ready.run.cut.marker_lsn) == (CUT_LSN, CUT_LSN)
-    assert modes_with_tables(settings) == [MODE]
+    assert modes_with_tables(settings, PLAN) == [MODE]
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,16 @@ def test_both_sides_past_the_cut_are_ready(
     [
         ({"stream": CUT_LSN - 1}, Verdict.WAITING, "the stream has reached LSN 4999"),
         ({"history": CUT_LSN - 1}, Verdict.WAITING, "the source's history has reached"),
-        ({"began": None}, Verdict.WAITING, "has not begun"),
         ({"began": CUT_AT + timedelta(seconds=1)}, Verdict.NOT_COVERED, "run the window again"),
     ],
 )
 def test_what_stands_against_it_is_said(
     settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
     state: dict,
     verdict: Verdict,
     words: str,
 ) -> None:
-    ready = look(settings, monkeypatch, **state)
+    ready = look(settings, **state)
     assert ready.verdict is verdict
     assert words in ready.reason
 
@@ -116,15 +114,14 @@ LOOKED_UP_AT = CUT_LSN + 300
 )
 def test_a_window_waits_until_both_tables_have_what_its_raced_look_ups_saw(
     settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
     stream: int,
     history: int,
     lagging: str | None,
 ) -> None:
-    log = open_log(settings, StreamMode.LOOKUP)
+    log = open_log(settings, Mode.LOOKUP)
     rows = [raced(CUT_LSN - 10, LOOKED_UP_AT)]
     log.append(pa.Table.from_pylist(rows, log.schema), CUT_LSN - 10, 0)
-    ready = look(settings, monkeypatch, StreamMode.LOOKUP, stream=stream, history=history)
+    ready = look(settings, Mode.LOOKUP, stream=stream, history=history)
     if lagging is None:
         assert (ready.verdict, ready.reason) == (None, "")
     else:
@@ -144,24 +141,24 @@ def test_a_window_waits_until_both_tables_have_what_its_raced_look_ups_saw(
     ids=["after the cut", "not raced", "of another window", "no position", "no look-up kept"],
 )
 def test_a_look_up_that_is_not_judged_by_its_snapshot_is_not_waited_for(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, row: dict
+    settings: Settings, row: dict
 ) -> None:
-    log = open_log(settings, StreamMode.LOOKUP)
+    log = open_log(settings, Mode.LOOKUP)
     log.append(pa.Table.from_pylist([row], log.schema), CUT_LSN - 10, 0)
-    assert look(settings, monkeypatch, StreamMode.LOOKUP).verdict is None
+    assert look(settings, Mode.LOOKUP).verdict is None
 
 
 def test_an_order_that_was_gone_when_it_was_looked_up_is_waited_for(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
 ) -> None:
-    log = open_log(settings, StreamMode.LOOKUP)
+    log = open_log(settings, Mode.LOOKUP)
     rows = [raced(CUT_LSN - 10, CUT_LSN + 300, order_time=None)]
     log.append(pa.Table.from_pylist(rows, log.schema), CUT_LSN - 10, 0)
-    assert look(settings, monkeypatch, StreamMode.LOOKUP).verdict is Verdict.WAITING
+    assert look(settings, Mode.LOOKUP).verdict is Verdict.WAITING
 
 
 def test_a_repaired_window_waits_for_the_repairs_marker(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
 ) -> None:
     cut = Cut("a repair", "800:800:", CUT_LSN + 500, CUT_AT + timedelta(hours=1))
     repair = RepairCommit(WINDOW, "the run", (7,), 1, "Ada", cut)
@@ -171,10 +168,10 @@ def test_a_repaired_window_waits_for_the_repairs_marker(
         mode="append",
         commit_properties=CommitProperties(custom_metadata={"userMetadata": repair.as_json()}),
     )
-    early = look(settings, monkeypatch)
+    early = look(settings)
     assert early.verdict is Verdict.WAITING
     assert "not yet the cut at 5500" in early.reason
-    ready = look(settings, monkeypatch, stream=CUT_LSN + 500, history=CUT_LSN + 500)
+    ready = look(settings, stream=CUT_LSN + 500, history=CUT_LSN + 500)
     assert (ready.verdict, ready.repairs) == (None, (repair,))
     assert ready.cuts_of_repaired() == {7: cut}
 
@@ -182,7 +179,7 @@ def test_a_repaired_window_waits_for_the_repairs_marker(
 def test_a_stream_that_never_ran_and_a_window_that_nobody_wrote_are_errors(
     settings: Settings, tmp_path: Path
 ) -> None:
-    assert modes_with_tables(settings) == []
+    assert modes_with_tables(settings, PLAN) == []
     with pytest.raises(LakehouseError, match="there is no Delta table"):
         readiness(settings, PLAN, WINDOW, MODE)
     other = type(WINDOW)(WINDOW.end, WINDOW.end + timedelta(hours=1))
@@ -200,10 +197,10 @@ def test_the_worst_verdict_is_the_exit_code() -> None:
 
 
 def test_a_run_or_a_stream_of_another_version_of_the_pipeline_is_not_covered(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
 ) -> None:
     """Neither says a version here, so that both are of the one of before versions."""
-    assert look(settings, monkeypatch).verdict is None
+    assert look(settings).verdict is None
     another = replace(PLAN, query=replace(PLAN.query, key=("another",)))
     edited = readiness(settings, another, WINDOW, MODE)
     assert edited.verdict is Verdict.NOT_COVERED
@@ -212,9 +209,9 @@ def test_a_run_or_a_stream_of_another_version_of_the_pipeline_is_not_covered(
 
 
 def test_a_streams_table_of_another_version_is_named_with_what_to_do(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
 ) -> None:
     open_log(settings, MODE, version="another")
-    other = look(settings, monkeypatch)
+    other = look(settings)
     assert other.verdict is Verdict.NOT_COVERED
-    assert f"lockstep stream rebuild {MODE}" in other.reason
+    assert "lockstep stream rebuild" in other.reason

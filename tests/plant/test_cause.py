@@ -1,5 +1,6 @@
 """Which changes explain a value that differs, from versions alone; and how versions are read."""
 
+import random
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.errors import LakehouseError
-from lockstep.parity.at_cut import CUT, validities
 from lockstep.parity.cause import Between
+from lockstep.parity.points import Points
+from lockstep.parity.proof import Suspect, has_same_fact
 from lockstep.parity.versions import (
     HistoryReader,
     RowHistories,
@@ -29,6 +31,7 @@ from lockstep.sinks.append_log import AppendLog
 from tests.plant.planned import FACT, NAMES, planned
 
 AT = datetime(2024, 5, 1, tzinfo=UTC)
+AT_US = round(AT.timestamp() * 1_000_000)
 RATE = Table(
     TableName("public", "rate"),
     (
@@ -70,7 +73,7 @@ def plan_of_rates(folder: Path, query: str) -> Plan:
 
 def row(table: TableName, key: int, *versions: tuple[int, tuple[Any, ...] | None]) -> RowHistory:
     """Versions by commit, whose transaction has the same number."""
-    made = (Version(values, commit, commit, AT) for commit, values in versions)
+    made = (Version(values, commit, commit, AT_US) for commit, values in versions)
     return RowHistory(table, f"[{key}]", tuple(made))
 
 
@@ -78,11 +81,21 @@ def use(unit: str = "kg") -> RowHistory:
     return row(USE.name, 1, (FIRST, (1, unit, "north", AT)))
 
 
-def between(plan: Plan, rows: Iterable[RowHistory]) -> Between:
-    """The fact 1 between the first commit and a cut that sees everything."""
-    histories = RowHistories(plan.tables)
-    histories.add(rows)
-    return Between(plan, histories, "[1]", FIRST, ALL_SEEN)
+def between(plan: Plan, rows: Iterable[RowHistory], seen: DatabaseSnapshot = ALL_SEEN) -> Between:
+    """The fact 1 between the first commit and a cut, which sees everything if none is given."""
+    return between_in(plan, histories(plan, rows), seen)
+
+
+def between_in(plan: Plan, rows: RowHistories, seen: DatabaseSnapshot = ALL_SEEN) -> Between:
+    return Between(
+        plan, rows, "[1]", lambda row: row.place_at(FIRST), lambda row: row.place_in(seen)
+    )
+
+
+def histories(plan: Plan, rows: Iterable[RowHistory]) -> RowHistories:
+    found = RowHistories(plan.tables)
+    found.add(rows)
+    return found
 
 
 def test_a_row_that_another_equality_of_the_join_leaves_out_explains_nothing(
@@ -133,10 +146,8 @@ def test_a_row_that_comes_and_goes_is_named_with_what_it_had(tmp_path: Path) -> 
 def test_a_change_that_the_cut_missed_is_named_as_such(tmp_path: Path) -> None:
     rate = row(RATE.name, 1, (0, (1, "kg", "north", 5)), (FIRST, (1, "kg", "north", 6)))
     plan = plan_of_rates(tmp_path, BY_UNIT_AND_ZONE)
-    histories = RowHistories(plan.tables)
-    fact = RowHistory(USE.name, "[1]", (Version((1, "kg", "north", AT), 2, FIRST, AT),))
-    histories.add([fact, rate])
-    missed = Between(plan, histories, "[1]", FIRST, DatabaseSnapshot(1, 3, frozenset({1})))
+    fact = RowHistory(USE.name, "[1]", (Version((1, "kg", "north", AT), 2, FIRST, AT_US),))
+    missed = between(plan, [fact, rate], DatabaseSnapshot(1, 3, frozenset({1})))
     (change,) = missed.changes("paid")
     assert (change.tx_id, change.is_in_cut, change.columns) == (1, False, {"rate": (5, 6)})
 
@@ -144,24 +155,53 @@ def test_a_change_that_the_cut_missed_is_named_as_such(tmp_path: Path) -> None:
 def test_the_fact_is_the_same_at_both_points_only_if_its_version_is(tmp_path: Path) -> None:
     plan = plan_of_rates(tmp_path, BY_UNIT_AND_ZONE)
     corrected = row(USE.name, 1, (FIRST, (1, "kg", "north", AT)), (SECOND, (1, "g", "north", AT)))
-    assert between(plan, [use()]).has_same_fact
-    assert not between(plan, [corrected]).has_same_fact
-    assert not between(plan, []).has_same_fact
+    one = Suspect((1,), "[1]", FIRST, False, None, "1000:1000:")
+    assert has_same_fact(plan, histories(plan, [use()]), one)
+    assert not has_same_fact(plan, histories(plan, [corrected]), one)
+    assert not has_same_fact(plan, histories(plan, []), one)
 
 
 def test_a_version_is_valid_to_the_next_commit_of_its_row_and_the_last_seen_one_at_the_cut() -> (
     None
 ):
-    seen = DatabaseSnapshot(SECOND, 1_000, frozenset({THIRD}))
+    points = Points(["3:1000:3"])
+    cut = points.number("3:1000:3")
     history = row(RATE.name, 1, (0, ("a",)), (SECOND, None), (THIRD, ("b",)), (7, ("c",)))
-    assert list(validities(history, seen)) == [
+    assert list(points.validities(history)) == [
         ("a", 0, SECOND),
         ("b", THIRD, 7),
         ("c", 7, 2**63 - 1),
-        ("c", CUT, CUT + 1),
+        ("c", cut, cut + 1),
     ]
     gone = row(RATE.name, 1, (0, ("a",)), (SECOND, None))
-    assert list(validities(gone, ALL_SEEN)) == [("a", 0, SECOND)]
+    assert list(points.validities(gone)) == [("a", 0, SECOND)]
+
+
+def test_at_each_of_many_snapshots_the_last_version_is_valid_that_it_sees() -> None:
+    """Against each snapshot on its own, for versions and snapshots made up at random."""
+    rng = random.Random(5)
+    for _ in range(200):
+        tx_ids = rng.sample(range(1, 12), rng.randint(1, 5))
+        versions = [(tx_id, None if rng.random() < 0.2 else (f"of {tx_id}",)) for tx_id in tx_ids]
+        made = tuple(
+            Version(values, rng.choice((tx_id, tx_id, None)) if not commit else tx_id, commit, 0)
+            for commit, (tx_id, values) in enumerate(versions)
+        )
+        history = RowHistory(RATE.name, "[1]", made)
+        texts = {snapshot(rng) for _ in range(rng.randint(1, 6))}
+        points = Points(texts)
+        found = [one for one in points.validities(history) if one[1] < 0]
+        for text in texts:
+            number = points.number(text)
+            valid = [value for value, first, end in found if first <= number < end]
+            seen = history.values(history.place_in(DatabaseSnapshot.parse(text)))
+            assert valid == ([] if seen is None else [*seen]), (made, text)
+
+
+def snapshot(rng: random.Random) -> str:
+    xmax = rng.randint(1, 13)
+    hidden = sorted(rng.sample(range(1, xmax), rng.randint(0, min(3, xmax - 1))))
+    return f"{min([*hidden, xmax])}:{xmax}:{','.join(map(str, hidden))}"
 
 
 def test_nan_is_equal_to_nan_and_lists_by_their_elements() -> None:
@@ -211,7 +251,7 @@ def test_a_table_that_is_joined_with_itself_again_and_again_is_reached_to_the_en
     found = reached_rows(HistoryReader(history, plan.tables), plan, {"[1]"})
     assert found.of(RATE.name).keys() == {"[1]", "[2]", "[3]"}
     assert [one.commit_lsn for one in found.of(RATE.name)["[3]"].versions] == [FIRST, SECOND]
-    (change,) = Between(plan, found, "[1]", FIRST, ALL_SEEN).changes("paid")
+    (change,) = between_in(plan, found).changes("paid")
     assert (change.row_key, change.columns) == ("[3]", {"rate": (5, 6)})
 
 

@@ -1,6 +1,7 @@
 """Verdicts and differences for people: signs, both sides' values, what explains them. Pure."""
 
 import json
+from collections.abc import Iterator
 
 from lockstep.ledger.entries import Difference
 from lockstep.model.verdict import DifferenceClass, Verdict
@@ -31,7 +32,10 @@ def explanation(one: Difference) -> str:
         case DifferenceClass.DUPLICATE_IN_STREAM:
             text = f"{evidence['repeated_changes'] + 1} changes by {_transaction(change)}"
         case DifferenceClass.MISSING_IN_STREAM:
-            text = f"written by {_transaction(written)}; {evidence.get('topic', '')}".rstrip("; ")
+            text = f"written by {_transaction(written)}"
+            if written is None:
+                text = "the source's history has no such row at the cut"
+            text = f"{text}; {evidence.get('topic', '')}".rstrip("; ")
             if change is not None:
                 text += f"; the stream's last change is {change['op']} by {_transaction(change)}"
         case DifferenceClass.MISSING_IN_BATCH:
@@ -39,11 +43,7 @@ def explanation(one: Difference) -> str:
         case DifferenceClass.LOOKUP_RACE:
             text = "; ".join([_race(evidence), *map(_drift, evidence.get("explained_by", ()))])
         case _:
-            same = evidence["is_same_transaction"]
-            text = f"the stream has it as of {_transaction(change)}"
-            text += "" if same else f", the batch as of {_transaction(written)}"
-            if "looked_up" in evidence:
-                text += f"; marked as raced, and looked up {evidence['looked_up']}"
+            text = "; ".join(_mismatch(evidence))
     return text
 
 
@@ -82,6 +82,23 @@ def _race(evidence: dict) -> str:
         return text
     done = {"c": "made", "u": "changed", "d": "cancelled"}[seen["op"]]
     return f"{text}, as {_transaction(seen)} had {done} it"
+
+
+def _mismatch(evidence: dict) -> Iterator[str]:
+    """What each side is of; and what it is to have, where the comparison kept that."""
+    text = f"the stream has it as of {_transaction(evidence['change'])}"
+    if not evidence["is_same_transaction"]:
+        text += f", the batch as of {_transaction(evidence['written'])}"
+    yield text
+    if "batch_rows" in evidence:
+        yield f"the hourly table has this key {evidence['batch_rows']:,} times"
+    if "looked_up" in evidence:
+        yield f"marked as raced, and looked up {evidence['looked_up']}"
+    for name, sides in evidence.get("by_query", {}).items():
+        at_cut, then = (
+            plain(sides[side]) if side in sides else "no single row" for side in ("batch", "stream")
+        )
+        yield f"{name}: the query gives {at_cut} at the cut | {then} for the stream"
 
 
 def _drift(change: dict) -> str:

@@ -1,7 +1,7 @@
-"""What changed a row of the result between the commit that the stream has it of and the cut.
+"""What changed a row of the result between the moment that the stream has it of and the cut.
 
 Pure: from the versions of the rows that a fact leads to, and the lineage of the result's columns.
-Whether the query gives what either side has is not judged here: at_cut.py.
+Whether the query gives what either side has is not judged here: proof.py.
 """
 
 from collections import defaultdict
@@ -11,8 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.parity.versions import NOWHERE, Place, RowHistories, RowHistory
+from lockstep.parity.versions import Place, RowHistories, RowHistory
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan, PlannedTable
 from lockstep.pipeline.query.reach import Reach, equalities_of_joins
@@ -43,19 +42,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Between:
-    """The versions of what a fact leads to, between a commit and the snapshot of a cut."""
+    """The versions of what a fact leads to, between the stream's point and the cut.
+
+    in_stream, in_cut: which version of a row is valid at each.
+    """
 
     plan: Plan
     rows: RowHistories
     fact: str
-    commit_lsn: int
-    seen: DatabaseSnapshot
-
-    @property
-    def has_same_fact(self) -> bool:
-        """Whether the fact's own version is the same at both points."""
-        row = self.rows.of(self.plan.fact.name).get(self.fact)
-        return row is not None and self._at_commit(row) == self._in_cut(row) != NOWHERE
+    in_stream: Place
+    in_cut: Place
 
     def changes(self, output: str) -> tuple[Change, ...]:
         """What changed a column of the result, in the order of the commits.
@@ -68,25 +64,19 @@ class Between:
         if self.fact not in self.rows.of(self.plan.fact.name):
             return ()
         (lineage,) = (one for one in self.plan.query.outputs if one.name == output)
-        at_commit, in_cut = self._reached_at_both
+        in_stream, in_cut = self._reached_at_both
         found: list[Change] = []
         for table in self.plan.tables.values():
             columns = [one.column for one in lineage.depends if one.table == table.name]
-            for row_key in at_commit[table.name] | in_cut[table.name]:
-                is_at_both = row_key in at_commit[table.name] & in_cut[table.name]
+            for row_key in in_stream[table.name] | in_cut[table.name]:
+                is_at_both = row_key in in_stream[table.name] & in_cut[table.name]
                 row = self.rows.of(table.name)[row_key]
                 found += self._changes(table, row, columns, is_at_both=is_at_both)
         return tuple(sorted(found, key=lambda one: (one.commit_lsn, one.table, one.row_key)))
 
-    def _at_commit(self, row: RowHistory) -> int:
-        return row.place_at(self.commit_lsn)
-
-    def _in_cut(self, row: RowHistory) -> int:
-        return row.place_in(self.seen)
-
     @cached_property
     def _reached_at_both(self) -> tuple[Reached, Reached]:
-        return self._reached(self._at_commit), self._reached(self._in_cut)
+        return self._reached(self.in_stream), self._reached(self.in_cut)
 
     @cached_property
     def _equalities(self) -> Mapping[TableName, tuple[Reach, ...]]:
@@ -114,13 +104,13 @@ class Between:
     def _changes(
         self, table: PlannedTable, row: RowHistory, columns: Iterable[str], *, is_at_both: bool
     ) -> Iterator[Change]:
-        at_commit, in_cut = self._at_commit(row), self._in_cut(row)
-        is_there = row.values(at_commit) is not None and row.values(in_cut) is not None
+        in_stream, in_cut = self.in_stream(row), self.in_cut(row)
+        is_there = row.values(in_stream) is not None and row.values(in_cut) is not None
         if is_there and not is_at_both:
             steps = (*self.plan.steps, *self._equalities.get(table.name, ()))
             leading_in = {step.column for step in steps if step.table == table.name}
             columns = [name for name in columns if name in leading_in]
-        first, last = sorted((at_commit, in_cut))
+        first, last = sorted((in_stream, in_cut))
         changed: dict[int, dict[str, tuple[Any, Any]]] = defaultdict(dict)
         for name in columns:
             values = _ValuesOf(row, table.columns.index(name))
@@ -157,11 +147,10 @@ def _change(
     row: RowHistory, place: int, columns: Mapping[str, tuple[Any, Any]], *, is_in_cut: bool
 ) -> Change:
     version = row.versions[place]
-    op = "d" if version.values is None else "u" if row.values(place - 1) is not None else "c"
     return Change(
         table=row.table,
         row_key=row.row_key,
-        op=op,
+        op=row.op_of(place),
         tx_id=version.tx_id,
         commit_lsn=version.commit_lsn,
         committed_at=version.committed_at,

@@ -2,8 +2,8 @@
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,14 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.parity import comparison, evidence
+from lockstep.parity.bindings import schema_differences
+from lockstep.parity.differing import DifferingRow
 from lockstep.parity.given_up import described, touching
+from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import Readiness
 from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.row_keys import Key
 from lockstep.settings import Settings
 from lockstep.sources.given_up import given_up_records
 
@@ -48,35 +52,51 @@ def check_window(
 
     session: asked for only if there is something to compare. ready: of the window and the mode.
     """
+    line, rows = _judged(session, settings, plan, window, mode, ready)
+    reasons = (line.reason, _given_up(settings, window, mode, ready))
+    line = replace(line, reason="; ".join(filter(None, reasons)))
+    found = where_lost(settings, plan.fact, evidence.lost_rows(rows))
+    check = Check(line, _differences(plan, line, rows, found))
+    book.append(settings, check.line, check.differences)
+    return check
+
+
+def judged_window(
+    session: Callable[[], "SparkSession"],
+    settings: Settings,
+    plan: Plan,
+    window: Window,
+    mode: StreamMode,
+    ready: Readiness,
+) -> Check:
+    """The same of any pipeline. Nothing is written, and only Delta's tables are asked."""
+    line, rows = _judged(session, settings, plan, window, mode, ready)
+    return Check(line, _differences(plan, line, rows, {}))
+
+
+def _judged(
+    session: Callable[[], "SparkSession"],
+    settings: Settings,
+    plan: Plan,
+    window: Window,
+    mode: StreamMode,
+    ready: Readiness,
+) -> tuple[Comparison, Sequence[DifferingRow]]:
     started = time.monotonic()
-    policy = Policy(plan.manifest.tolerate)
-    verdict, reason = ready.verdict, ready.reason
-    compared = comparison.Compared(0, {}, 0, [])
+    compared, verdict, reason = comparison.Compared(0, {}, 0, []), ready.verdict, ready.reason
     if verdict is None:
-        wrong = comparison.schema_differences(session(), settings, plan, mode, ready)
-        if wrong:
+        spark = session()
+        if wrong := schema_differences(spark, settings, plan, mode, ready):
             verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
-    if verdict is None:
-        compared = comparison.compare(session(), settings, plan, window, mode, ready)
-        verdict = policy.verdict(mode, compared.counts, compared.rows)
-        reason = policy.reason(mode, compared.counts, compared.rows)
-        if ready.repairs and verdict is Verdict.PASS:
-            reason = (
-                f"{len(ready.cuts_of_repaired()):,} of its rows were repaired after the hourly "
-                "run, and are compared at the cut of their repair"
-            )
-        if compared.before_capture and verdict is Verdict.PASS:
-            verdict = Verdict.NOT_COVERED
-            reason = (
-                f"{compared.before_capture:,} of its rows were there before change capture "
-                f"began, and {mode} knows only what was published since"
-            )
+        else:
+            compared = comparison.compare(spark, settings, plan, window, mode, ready)
+            verdict, reason = _verdict(plan, mode, ready, compared)
     line = Comparison(
         check_id=str(uuid.uuid4()),
         window=window,
-        mode=mode,
+        mode=StreamMode(mode),
         verdict=verdict,
-        reason="; ".join(filter(None, (reason, _given_up(settings, window, mode, ready)))),
+        reason=reason,
         run_id=ready.run.cut.run_id,
         cut_snapshot=ready.run.cut.snapshot,
         cut_lsn=ready.run.cut.marker_lsn,
@@ -90,11 +110,36 @@ def check_window(
         seconds=time.monotonic() - started,
         pipeline_version=ready.version,
     )
-    failing = policy.failing(mode, compared.counts, compared.rows)
-    differences = evidence.differences(settings, plan, compared.differing)
-    differences.sort(key=lambda one: one.kind not in failing)  # what fails the window comes first
-    book.append(settings, line, differences)
-    return Check(line, differences)
+    return line, compared.differing
+
+
+def _differences(
+    plan: Plan, line: Comparison, rows: Sequence[DifferingRow], found: Mapping[Key, dict]
+) -> list[Difference]:
+    """What fails the window comes first. found: of rows that the stream lacks, by key."""
+    policy = Policy(plan.manifest.tolerate)
+    failing = policy.failing(line.mode, line.counts, line.orders_compared)
+    return sorted(evidence.differences(plan, rows, found), key=lambda one: one.kind not in failing)
+
+
+def _verdict(
+    plan: Plan, mode: StreamMode, ready: Readiness, compared: comparison.Compared
+) -> tuple[Verdict, str]:
+    policy = Policy(plan.manifest.tolerate)
+    verdict = policy.verdict(mode, compared.counts, compared.rows)
+    if verdict is not Verdict.PASS:
+        return verdict, policy.reason(mode, compared.counts, compared.rows)
+    if compared.before_capture:
+        return Verdict.NOT_COVERED, (
+            f"{compared.before_capture:,} of its rows were there before change capture "
+            f"began, and {mode} knows only what was published since"
+        )
+    if ready.repairs:
+        return verdict, (
+            f"{len(ready.cuts_of_repaired()):,} of its rows were repaired after the hourly "
+            "run, and are compared at the cut of their repair"
+        )
+    return verdict, ""
 
 
 def _given_up(settings: Settings, window: Window, mode: StreamMode, ready: Readiness) -> str:

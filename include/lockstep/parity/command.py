@@ -34,7 +34,7 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
     settings = Settings.load()
     plan = plan_named(settings.project, MANIFEST)
     jars.classpath(settings, "spark")
-    modes = modes or modes_with_tables(settings)
+    modes = modes or [StreamMode(mode) for mode in modes_with_tables(settings, plan)]
     if not modes:
         raise LakehouseError("no stream ever ran here: `lockstep stream start all` starts them")
     # What is not there at all is said before Spark starts.

@@ -1,68 +1,75 @@
-"""The SQL that finds which rows of a window differ between an hourly table and a stream.
+"""The SQL of a comparison: which rows of a window differ, and which of them the history explains.
 
-Text only: who runs it binds two views, batch_rows (the window's rows of the hourly table) and
-stream_changes (all changes that the change log has of the keys which either side has in the
-window). What explains a difference of values is not here: at_cut.py and cause.py.
+Text only, made from a plan. Who runs it binds views, whose columns have these names: k0, k1, … are
+the values of plan.key; c0, c1, … those of plan.outputs that are not in the key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from string import Template
 
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
-from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.sinks.window_conditions import of_time
 
+BATCH_ROWS, STREAM_CHANGES, REPAIRED = "batch_rows", "stream_changes", "repaired"
+"""The views of differences_sql: the window's rows of the hourly table, one for each key (`batch`: a
+struct of the values and origin; `batch_rows`: how many there are); all changes that the change log
+has of the keys which either side has in the window; and the keys of repaired rows, each with the
+number of the cut (`cut`) that it is judged at."""
+SUSPECTS, ASKED, AT_POINTS = "suspects", "asked", "at_points"
+"""The views of explained_sql: rows of differences_sql; their keys with the numbers of both points;
+and what the query gives there (key, values, at_lsn)."""
 COMMIT = ("op", "tx_id", "commit_lsn", "committed_at")
 """What is kept of a change, apart from its values."""
-BATCH_ROWS, STREAM_CHANGES = "batch_rows", "stream_changes"
-_QUERY = Template("""WITH batch_rows_by_key AS (
-    SELECT key, ANY_VALUE(batch) AS batch, COUNT(*) AS batch_rows
-    FROM (SELECT $key AS key, $row AS batch FROM $batch_rows)
-    GROUP BY key
-),
-changes AS (
+_OF_ROW = (*COMMIT, "is_raced", "look_up")
+_DIFFERENCES = Template("""WITH changes AS (
     SELECT
-        $key AS key,
-        $change AS change,
+        $key,
+        NAMED_STRUCT($change) AS change,
+        NAMED_STRUCT($later) AS later,
         commit_lsn,
         $is_seen AS is_seen
-    FROM $stream_changes
+    FROM $stream_changes$with_repaired
 ),
 streamed AS (
     SELECT
-        key,
+        $key,
         MAX_BY(change, commit_lsn) FILTER (WHERE is_seen) AS stream,
-        MAX_BY(change, commit_lsn) FILTER (WHERE NOT is_seen) AS after_cut,
+        MAX_BY(later, commit_lsn) FILTER (WHERE NOT is_seen) AS after_cut,
         COUNT_IF(is_seen) - SIZE(COLLECT_SET(commit_lsn) FILTER (WHERE is_seen))
             AS repeated_changes
     FROM changes
-    GROUP BY key
+    GROUP BY $key
 ),
 paired AS (
     SELECT
-        COALESCE(one.key, other.key) AS key,
-        one.batch,
-        COALESCE(one.batch_rows, 0) AS batch_rows,
-        other.stream,
-        other.after_cut,
-        COALESCE(other.repeated_changes, 0) AS repeated_changes,
-        one.batch IS NOT NULL AS in_batch
-    FROM batch_rows_by_key AS one
-    FULL OUTER JOIN streamed AS other ON one.key <=> other.key
+        $either_key,
+        hourly.batch,
+        COALESCE(hourly.batch_rows, 0) AS batch_rows,
+        streamed.stream,
+        streamed.after_cut,
+        COALESCE(streamed.repeated_changes, 0) AS repeated_changes
+    FROM $batch_rows AS hourly
+    FULL OUTER JOIN streamed ON $is_paired
 ),
 judged AS (
     SELECT
         *,
-        -- What the hourly table has not may still be of another window, by the stream.
-        COALESCE(stream.op <> 'd' AND (in_batch OR $is_in_window), FALSE) AS in_stream,
+        batch_rows > 0 AS in_batch,
+        -- What the hourly table has not may still be of another window, by the stream; a row that
+        -- was gone when it was looked up has no time.
+        COALESCE(
+            stream.op <> 'd'
+            AND (batch_rows > 0 OR $is_in_window OR (stream.is_raced AND $has_no_time)),
+            FALSE
+        ) AS in_stream,
         $differing AS differing
     FROM paired
 )
 SELECT
-    key,
+    $key,
     $kind AS class,
     in_batch,
     in_stream,
@@ -71,8 +78,34 @@ SELECT
     after_cut,
     batch_rows,
     repeated_changes,
-    differing
+    IF(in_batch AND in_stream, differing, CAST(ARRAY() AS ARRAY<INT>)) AS differing
 FROM judged
+""")
+_EXPLAINED = Template("""WITH evaluated AS (
+    SELECT
+        $asked_key,
+        COUNT_IF(at_points.at_lsn = asked.stream_point) AS rows_in_stream,
+        COUNT_IF(at_points.at_lsn = asked.cut_point) AS rows_in_cut,
+        ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.stream_point)
+            AS in_stream,
+        ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.cut_point) AS in_cut
+    FROM asked
+    LEFT JOIN (SELECT $key, at_lsn, NAMED_STRUCT($row) AS result FROM at_points) AS at_points
+        ON $is_asked
+    GROUP BY $asked_key
+)
+SELECT $key
+FROM (
+    SELECT $suspect_key, suspects.batch, suspects.stream, suspects.batch_rows,
+        evaluated.rows_in_stream, evaluated.rows_in_cut, evaluated.in_stream, evaluated.in_cut
+    FROM suspects
+    INNER JOIN evaluated ON $is_evaluated
+) AS both_sides
+WHERE
+    batch_rows = 1
+    AND rows_in_cut = 1
+    AND IF(stream.is_raced, rows_in_stream <= 1, rows_in_stream = 1)
+    AND $are_explained
 """)
 
 
@@ -85,61 +118,134 @@ def is_seen(column: str, seen: DatabaseSnapshot) -> str:
     return f"({column} IS NULL OR {condition})"
 
 
-def differences_sql(plan: Plan, seen: DatabaseSnapshot, window: Window) -> str:
+def values_of(plan: Plan) -> tuple[str, ...]:
+    """The columns of the result that are not in its key, in their order: c0, c1, …"""
+    return tuple(name for name in plan.outputs if name not in plan.key)
+
+
+def key_names(plan: Plan) -> list[str]:
+    """k0, k1, … of plan.key."""
+    return [f"k{n}" for n in range(len(plan.key))]
+
+
+def value_names(plan: Plan) -> list[str]:
+    """c0, c1, … of values_of(plan)."""
+    return [f"c{n}" for n in range(len(values_of(plan)))]
+
+
+def differences_sql(plan: Plan, cuts: Sequence[DatabaseSnapshot], window: Window) -> str:
     """A query that gives each row of the window, with both sides and its class.
 
-    seen: the snapshot that the hourly run read. The stream's row is the last change of a key whose
-    transaction it sees. Columns of the result:
-    - key: struct of k0, k1, …, the values of plan.key;
-    - class: the first of DifferenceClass that applies, null of a row that agrees. dimension_drift
-      is never among them: it is a value_mismatch that the source's history explains;
+    cuts: the snapshot that the hourly run read, and those that repairs read; the view REPAIRED,
+    which is read only if there are more than one, has their places here. A change counts when its
+    row's snapshot sees its transaction, and the last of these is the row of the stream. Columns of
+    the result, after those of the key:
+    - class: the first of DifferenceClass that applies, null of a row that agrees. lookup_race and
+      dimension_drift are never among them: each is a value_mismatch that explained_sql finds;
     - in_batch, in_stream: whether either side has the row in the window at the cut;
-    - batch: struct of c0, c1, …, the values of plan.outputs; null where there is none;
-    - stream: struct of the last change that is seen: c0, c1, … as batch, then op, tx_id,
-      commit_lsn and committed_at; after_cut: the same of the last one that is not seen;
+    - batch: struct of the values, and origin; null where there is none;
+    - stream: struct of the last change that is seen: the values, op, tx_id, commit_lsn,
+      committed_at, is_raced and look_up (the look-up's snapshot); after_cut: of the last one that
+      is not seen the time and the columns of the commit;
     - batch_rows, repeated_changes: how many rows the hourly table has of the key, and how many
       of the changes that are seen are there again at the same commit_lsn;
-    - differing: the positions in plan.outputs of the columns whose values differ.
+    - differing: the places in values_of(plan) of the columns whose values differ.
     """
-    key, row = _struct(_fields("k", plan.key)), _struct(_fields("c", plan.outputs))
-    change = _struct({**_fields("c", plan.outputs), **{name: name for name in COMMIT}})
-    time = f"c{plan.outputs.index(plan.time)}"
-    return _QUERY.substitute(
-        key=key,
-        row=row,
-        change=change,
+    key, values = key_names(plan), value_names(plan)
+    time = _time(plan)
+    return _DIFFERENCES.substitute(
+        key=", ".join(key),
+        either_key=", ".join(f"COALESCE(hourly.{name}, streamed.{name}) AS {name}" for name in key),
+        is_paired=_same(key, "hourly", "streamed"),
+        change=_fields([*values, *_OF_ROW]),
+        later=_fields(dict.fromkeys([time, *COMMIT]) if time in values else COMMIT),
         batch_rows=BATCH_ROWS,
         stream_changes=STREAM_CHANGES,
-        is_seen=is_seen("tx_id", seen),
-        is_in_window=of_time(window, f"stream.{time}"),
-        differing=_differing(plan),
-        kind=_class(f"after_cut.{time}", window),
+        with_repaired=f" LEFT JOIN {REPAIRED} USING ({', '.join(key)})" if len(cuts) > 1 else "",
+        is_seen=_is_seen_by(cuts),
+        is_in_window=of_time(window, _of(time, "stream")),
+        has_no_time=f"{_of(time, 'stream')} IS NULL",
+        differing=_differing(values),
+        kind=_class(of_time(window, _of(time, "after_cut"))),
     )
 
 
-def _class(time_after_cut: str, window: Window) -> str:
-    is_new = f"after_cut.op <> 'd' AND {of_time(window, time_after_cut)}"
+def explained_sql(plan: Plan) -> str:
+    """A query that gives the keys of the suspects that the history explains.
+
+    A differing column is explained when the stream's value is what the query gives at the stream's
+    point, and the hourly table's what it gives at the cut. All columns of a raced row must be what
+    the look-up's snapshot held; null, when it did not see the row. At each point there must be just
+    one row, and the hourly table must have the row once. ASKED has only those suspects that may be
+    explained at all.
+    """
+    key, values = key_names(plan), value_names(plan)
+    return _EXPLAINED.substitute(
+        key=", ".join(key),
+        asked_key=", ".join(f"asked.{name}" for name in key),
+        suspect_key=", ".join(f"suspects.{name}" for name in key),
+        row=_fields(values),
+        is_asked=_same(key, ASKED, AT_POINTS),
+        is_evaluated=_same(key, SUSPECTS, "evaluated"),
+        are_explained="\n    AND ".join(map(_is_explained, values)) or "TRUE",
+    )
+
+
+def _is_explained(name: str) -> str:
+    is_of_stream = f"stream.{name} <=> both_sides.in_stream.{name}"
+    return (
+        f"(NOT stream.is_raced OR {is_of_stream}) AND "
+        f"(stream.{name} <=> batch.{name} OR "
+        f"{is_of_stream} AND batch.{name} <=> both_sides.in_cut.{name})"
+    )
+
+
+def _same(key: Iterable[str], one: str, other: str) -> str:
+    return " AND ".join(f"{one}.{name} = {other}.{name}" for name in key)
+
+
+def _is_seen_by(cuts: Sequence[DatabaseSnapshot]) -> str:
+    run, *repairs = cuts
+    if not repairs:
+        return is_seen("tx_id", run)
+    tried = " ".join(
+        f"WHEN {place} THEN {is_seen('tx_id', cut)}" for place, cut in enumerate(repairs, 1)
+    )
+    return f"CASE cut {tried} ELSE {is_seen('tx_id', run)} END"
+
+
+def _class(is_new: str) -> str:
     rules = {
         DifferenceClass.DUPLICATE_IN_STREAM: "repeated_changes > 0 AND (in_stream OR in_batch)",
         DifferenceClass.MISSING_IN_STREAM: "in_batch AND NOT in_stream",
         DifferenceClass.MISSING_IN_BATCH: "in_stream AND NOT in_batch",
         DifferenceClass.VALUE_MISMATCH: "in_batch AND (SIZE(differing) > 0 OR batch_rows > 1)",
-        DifferenceClass.CHANGED_AFTER_CUT: f"in_batch AND after_cut IS NOT NULL OR {is_new}",
+        DifferenceClass.CHANGED_AFTER_CUT: (
+            f"in_batch AND after_cut IS NOT NULL OR after_cut.op <> 'd' AND {is_new}"
+        ),
     }
     tried = "\n".join(f"        WHEN {rule} THEN '{kind}'" for kind, rule in rules.items())
     return f"CASE\n{tried}\n    END"
 
 
-def _differing(plan: Plan) -> str:
-    compared = [n for n, name in enumerate(plan.outputs) if name not in plan.key]
-    found = ", ".join(f"IF(stream.c{n} <=> batch.c{n}, NULL, {n})" for n in compared)
+def _differing(values: Sequence[str]) -> str:
+    found = ", ".join(
+        f"IF(stream.{name} <=> batch.{name}, NULL, {n})" for n, name in enumerate(values)
+    )
     return f"FILTER(CAST(ARRAY({found}) AS ARRAY<INT>), n -> n IS NOT NULL)"
 
 
-def _fields(prefix: str, names: tuple[str, ...]) -> dict[str, str]:
-    return {f"{prefix}{n}": quoted(name) for n, name in enumerate(names)}
+def _time(plan: Plan) -> str:
+    """The name of the time's column in the views."""
+    if plan.time in plan.key:
+        return f"k{plan.key.index(plan.time)}"
+    return f"c{values_of(plan).index(plan.time)}"
 
 
-def _struct(fields: Mapping[str, str]) -> str:
-    listed = ", ".join(f"'{name}', {value}" for name, value in fields.items())
-    return f"NAMED_STRUCT({listed})"
+def _of(time: str, side: str) -> str:
+    """The time of one side: a key is of both."""
+    return time if time.startswith("k") else f"{side}.{time}"
+
+
+def _fields(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}', {name}" for name in names)

@@ -6,10 +6,10 @@ from rich.console import Console
 
 from lockstep import jars
 from lockstep.model.window import Window
+from lockstep.parity.check import judged_window
 from lockstep.parity.command import EXIT_CODES
-from lockstep.parity.pipeline_comparison import compare
-from lockstep.parity.pipeline_readiness import pipeline_readiness
-from lockstep.parity.pipeline_report import print_comparison
+from lockstep.parity.readiness import readiness
+from lockstep.parity.report import print_checks
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project import read_project
@@ -20,19 +20,20 @@ from lockstep.spark import spark_session
 def compare_window(name: str, mode: Mode, start: str, end: str) -> int:
     """Compare the window [start, end), ISO 8601, of a pipeline's hourly table with a mode.
 
-    Prints what was found; returns the exit code of the verdict: 0 pass, 1 fail, 2 not covered, 3
-    waiting. Raises LockstepError; what is not there at all before Spark is started.
+    Prints what was found, and writes no line to a ledger; returns the exit code of the verdict: 0
+    pass, 1 fail, 2 not covered, 3 waiting. Raises LockstepError; what is not there at all before
+    Spark is started.
     """
     window = Window.parse(start, end)
     settings = Settings.load()
     plan = plan_of(read_project(settings.project).pipeline(name))
     jars.classpath(settings, "spark")
-    ready = pipeline_readiness(settings, plan, mode, window)
+    ready = readiness(settings, plan, window, mode)
     session = cache(lambda: spark_session(settings, f"lockstep compare {name} {window}"))
     try:
-        found = compare(session, plan, mode, window, ready)
+        check = judged_window(session, settings, plan, window, mode, ready)
     finally:
         if session.cache_info().currsize:
             session().stop()
-    print_comparison(Console(highlight=False), plan, mode, window, found)
-    return EXIT_CODES[found.verdict]
+    print_checks(Console(highlight=False), plan.row_keys, [check])
+    return EXIT_CODES[check.line.verdict]

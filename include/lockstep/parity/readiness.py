@@ -1,28 +1,23 @@
-"""Whether a window can be compared with a stream yet. Reads Delta's logs; starts no Spark."""
+"""Whether a window can be compared with a stream yet. Reads Delta alone; starts no Spark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from deltalake import DeltaTable
 
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
-from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
+from lockstep.parity.versions import HistoryReader
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.modes import STREAM_MODES, Mode
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import quoted
-from lockstep.pizzeria import (
-    ORDERS_ENRICHED_BATCH,
-    SOURCE_HISTORY,
-    VERSION_OF_BEFORE,
-    change_log_table,
-)
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sinks.window_conditions import of_time
-from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
 
@@ -36,53 +31,49 @@ class Readiness:
     verdict: waiting, not_covered, or None when nothing stands against it; reason says why.
     frontier: the stream's; None before its first commit.
     version: of the pipeline that both are of.
-    capture_began: when change capture began; what was committed before is in its snapshot.
     """
 
     run: RunCommit
     batch_version: int
     stream_version: int
     frontier: int | None
-    capture_began: datetime | None
     verdict: Verdict | None
     reason: str
     repairs: tuple[RepairCommit, ...] = ()
     version: str = VERSION_OF_BEFORE
 
-    def cuts_of_repaired(self) -> dict[int, Cut]:
-        """The cut of each row that was repaired: its last repair's."""
+    def cuts_of_repaired(self) -> dict[int | str, Cut]:
+        """The cut of each row that was repaired, its last repair's, by its key in the commit."""
         return {id_: repair.cut for repair in self.repairs for id_ in repair.order_ids}
 
 
-def modes_with_tables(settings: Settings) -> list[StreamMode]:
+def modes_with_tables(settings: Settings, plan: Plan) -> list[Mode]:
     """The modes that ever ran."""
     return [
         mode
-        for mode in StreamMode
-        if DeltaTable.is_deltatable(settings.table_uri(change_log_table(mode)))
+        for mode in STREAM_MODES
+        if DeltaTable.is_deltatable(settings.table_uri(plan.change_log(mode)))
     ]
 
 
-def readiness(settings: Settings, plan: Plan, window: Window, mode: StreamMode) -> Readiness:
+def readiness(settings: Settings, plan: Plan, window: Window, mode: Mode) -> Readiness:
     """What stands against comparing the window with the mode, by both tables as they are now.
 
-    Raises WindowNotWrittenError when no run wrote the window; LakehouseError when a table is not
-    there; StreamError when Kafka does not say when change capture began.
+    Raises PipelineError when the pipeline has no such mode, or no windows; WindowNotWrittenError
+    when no run wrote the window; LakehouseError when a table is not there.
     """
-    batch = open_table(settings.table_uri(ORDERS_ENRICHED_BATCH))
+    _require(plan, mode)
+    batch = open_table(settings.table_uri(plan.hourly_table))
     written = written_by(batch, window)
-    stream = open_table(settings.table_uri(change_log_table(mode)))
-    frontier = reached_of(stream).frontier
-    began = change_topic.began_at(settings)
-    verdict, reason = _hindrance(settings, plan, written, stream, began)
-    if other := _other_version(written.run, stream, mode, plan.version):
+    stream = open_table(settings.table_uri(plan.change_log(mode)))
+    verdict, reason = _hindrance(settings, plan, written, stream)
+    if other := _other_version(written.run, stream, plan.version):
         verdict, reason = Verdict.NOT_COVERED, other
     return Readiness(
         run=written.run,
         batch_version=batch.version(),
         stream_version=stream.version(),
-        frontier=frontier,
-        capture_began=began,
+        frontier=reached_of(stream).frontier,
         verdict=verdict,
         reason=reason,
         repairs=written.repairs,
@@ -90,33 +81,44 @@ def readiness(settings: Settings, plan: Plan, window: Window, mode: StreamMode) 
     )
 
 
-def _hindrance(
-    settings: Settings,
-    plan: Plan,
-    written: WrittenWindow,
-    stream: DeltaTable,
-    began: datetime | None,
-) -> tuple[Verdict | None, str]:
-    cut = written.run.cut
-    if began is None:
-        return Verdict.WAITING, "change capture has not begun"
-    if cut.taken_at < began:
-        why = (
-            f"the hourly run read the database at {cut.taken_at.isoformat()}, before change "
-            f"capture began at {began.isoformat()}: run the window again to compare it"
+def _require(plan: Plan, mode: Mode) -> None:
+    modes = plan.manifest.modes
+    if mode not in modes:
+        there = f"its modes are {', '.join(modes)}" if modes else "it has no modes"
+        raise PipelineError(
+            f"pipeline {plan.name} has no mode {mode}: {there}; name it under `modes` in its "
+            "pipeline.toml, and start it"
         )
-        return Verdict.NOT_COVERED, why
+    if plan.time is None:
+        raise PipelineError(
+            f"pipeline {plan.name} has no `time`, so that its hourly table has no windows to "
+            "compare: name a column of the result under `time` in its pipeline.toml"
+        )
+
+
+def _hindrance(
+    settings: Settings, plan: Plan, written: WrittenWindow, stream: DeltaTable
+) -> tuple[Verdict | None, str]:
+    """A run from before the initial snapshot may have read rows that have changed until then."""
     marker_lsn = written.last_cut.marker_lsn
-    history = open_table(settings.table_uri(SOURCE_HISTORY))
+    history = open_table(settings.table_uri(plan.history))
     tables = {"the stream": stream, "the source's history": history}
     reason = _lag(tables, marker_lsn, "the cut")
     if not reason:
         looked_up_at = _last_look_up(stream, quoted(plan.time), written.run.window, marker_lsn)
         reason = _lag(tables, looked_up_at, "the window's last raced look-up")
-    return (Verdict.WAITING, reason) if reason else (None, "")
+    if reason:
+        return Verdict.WAITING, reason
+    cut, began = written.run.cut, HistoryReader(history, plan.tables).first_of_snapshot()
+    if began is not None and cut.taken_at < began:
+        return Verdict.NOT_COVERED, (
+            f"the hourly run read the database at {cut.taken_at.isoformat()}, before change "
+            f"capture took its snapshot, at {began.isoformat()}: run the window again to compare it"
+        )
+    return None, ""
 
 
-def _other_version(run: RunCommit, stream: DeltaTable, mode: StreamMode, version: str) -> str:
+def _other_version(run: RunCommit, stream: DeltaTable, version: str) -> str:
     """Which side is of another version of the pipeline than its folder; empty when none is."""
     of_run = run.pipeline_version or VERSION_OF_BEFORE
     if of_run != version:
@@ -128,7 +130,8 @@ def _other_version(run: RunCommit, stream: DeltaTable, mode: StreamMode, version
     if of_stream != version:
         return (
             f"the stream's table is of version {of_stream} of the pipeline, and its folder is of "
-            f"version {version}: `lockstep stream rebuild {mode}`"
+            f"version {version}: rebuild it with `lockstep stream rebuild`, or start the stream, "
+            "which says what to do"
         )
     return ""
 
@@ -138,7 +141,8 @@ def _lag(tables: Mapping[str, DeltaTable], position: int, what: str) -> str:
     for name, table in tables.items():
         frontier = reached_of(table).frontier
         if frontier is None or frontier < position:
-            return f"{name} has reached LSN {frontier}, not yet {what} at {position}"
+            reached = "nothing" if frontier is None else f"LSN {frontier}"
+            return f"{name} has reached {reached}, not yet {what} at {position}"
     return ""
 
 

@@ -4,6 +4,8 @@ Name and Delta type of each. Times are UTC. The author's columns come first, in 
 query's analysis refuses one that has the name of one of these (analysis.RESERVED_OUTPUTS).
 """
 
+from lockstep.pipeline.modes import Mode
+
 HOURLY_COLUMNS = {
     "window_date": "date",
     "run_id": "string",
@@ -13,6 +15,12 @@ HOURLY_COLUMNS = {
 """Of the hourly table. window_date is the UTC day of the pipeline's time column; a pipeline without
 one has no window_date either. The others are of the cut that the row was read at."""
 HOURLY_PARTITION = "window_date"
+ORIGIN = {"origin": "struct<tx_id:bigint,committed_at:timestamp>"}
+"""What an hourly table whose rows are repaired has more: which row of the fact each was made of.
+
+That is the transaction (64 bits) that wrote it, and when that committed; null when the database
+does not track that.
+"""
 CHANGE_COLUMNS = {
     "op": "string",
     "tx_id": "bigint",
@@ -32,6 +40,12 @@ raced: what it read may be of after the commit. committed_at is the database's
 clock, captured_at Debezium's, seen_at and written_at the driver's.
 """
 CHANGE_PARTITION = "commit_date"
+LOOK_UP = {"look_up": "struct<snapshot:string,wal_lsn:bigint>"}
+"""What mode lookup's change log has more than the others': what a raced row is proved by.
+
+That is the snapshot (pg_snapshot) that the look-up read, and a position of the database's log at or
+after the commit of all that this snapshot sees. Null in deletes.
+"""
 PUBLISHED_COLUMNS = {
     "order_date": "date",
     "order_hour": "int",
@@ -64,3 +78,8 @@ values that were not sent filled in; null of a delete. tx_id and commit_lsn are 
 The same (table, row_key, commit_lsn) may be there twice after a crash, with the same content.
 """
 HISTORY_PARTITION = "table"
+
+
+def change_columns(mode: str) -> dict[str, str]:
+    """Those of a mode's change log."""
+    return {**CHANGE_COLUMNS, **(LOOK_UP if mode == Mode.LOOKUP else {})}

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from lockstep.errors import ConfigurationError
 from lockstep.parity import comparison
+from lockstep.parity.bindings import schema_differences
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
-from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, change_log_table
+from pizzeria.names import MANIFEST
 
 from lockstep_tools.bench.memory import PeakMemory
 from lockstep_tools.bench.parity_tables import MODE, WINDOW, MadeTables, make_tables
@@ -93,7 +94,7 @@ def _timed(side: Side, peak: PeakMemory, compare: Callable[[], str]) -> None:
 
 
 def _ours(spark: "SparkSession", settings: Settings, plan: Plan, made: MadeTables) -> str:
-    wrong = comparison.schema_differences(spark, settings, plan, MODE, made.ready)
+    wrong = schema_differences(spark, settings, plan, MODE, made.ready)
     compared = comparison.compare(spark, settings, plan, WINDOW, MODE, made.ready)
     if wrong or compared.counts != made.expected:
         raise AssertionError(f"{compared.counts}, not {made.expected}; {wrong}")
@@ -105,10 +106,10 @@ def _peers(spark: "SparkSession", settings: Settings, plan: Plan) -> str:
     import datacompy
 
     columns = list(plan.result.columns)
-    last = _last_of_each(_read(spark, settings, change_log_table(MODE)), columns)
+    last = _last_of_each(_read(spark, settings, plan.change_log(MODE)), columns)
     compared = datacompy.SparkSQLCompare(
         spark,
-        _plain(_read(spark, settings, ORDERS_ENRICHED_BATCH), columns),
+        _plain(_read(spark, settings, plan.hourly_table), columns),
         _plain(last, columns),
         join_columns="order_id",
     )

@@ -1,8 +1,8 @@
 """An hourly table and a stream's change log of any size that differ by design, and by how much.
 
-Order i of the window commits at LSN 100 i. Near the middle of the first half a pizza's price
-changes, so that the orders of before that have it drift; after the cut some orders change and some
-are new.
+Order i of the window commits at LSN 100 i. Near the middle of the first half the prices of some
+pizzas change, so that the orders of before that have one drift; after the cut some orders change
+and some are new.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,13 @@ from lockstep.pipeline.result_tables import (
     HISTORY_PARTITION,
     HOURLY_COLUMNS,
     HOURLY_PARTITION,
+    ORIGIN,
 )
-from lockstep.pizzeria import ORIGIN
 from lockstep.settings import Settings
 from pizzeria.names import (
     CLIENTS,
     MANIFEST,
+    ORDERS,
     ORDERS_ENRICHED_BATCH,
     PIZZAS,
     SOURCE_HISTORY,
@@ -45,7 +46,7 @@ MODE = StreamMode.TEMPORAL
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 WINDOW = Window(START, START + timedelta(hours=1))
 PIZZA_COUNT, CLIENT_COUNT, TABLE_COUNT = 96, 100_000, 40
-DRIFTING_PIZZA = 7
+FIRST_DRIFTING_PIZZA = 7
 ONE_IN_CHANGED, ONE_IN_NEW = 500, 1000
 """Of so many orders one changes after the cut, and one more comes."""
 _ORDER = {
@@ -67,8 +68,13 @@ class MadeTables:
     expected: dict[DifferenceClass, int]
 
 
-def make_tables(spark: "SparkSession", settings: Settings, orders: int) -> MadeTables:
-    """Write the hourly table, the change log and the source's history of so many orders."""
+def make_tables(
+    spark: "SparkSession", settings: Settings, orders: int, drifting_pizzas: int = 1
+) -> MadeTables:
+    """Write the hourly table, the change log and the source's history of so many orders.
+
+    drifting_pizzas: how many change their price; each makes about 1 % of the orders drift.
+    """
     changed_at = orders * 3 // 8
     ordered = spark.range(1, orders + orders // ONE_IN_NEW + 1).selectExpr(
         "id AS i", f"{orders} AS n"
@@ -76,44 +82,56 @@ def make_tables(spark: "SparkSession", settings: Settings, orders: int) -> MadeT
     ordered = ordered.selectExpr("i", *(f"{sql} AS {name}" for name, sql in _ORDER.items()))
     ordered = ordered.withColumnRenamed("order_time", "committed_at")
     in_hour = ordered.where(f"i <= {orders}")
-    _write(spark, settings, ORDERS_ENRICHED_BATCH, _batch(in_hour, changed_at))
-    _write(spark, settings, change_log_table(MODE), _change_log(ordered, orders, changed_at))
-    _write(spark, settings, SOURCE_HISTORY, _history(spark, in_hour, changed_at))
-    drifting = ordered.where(
-        f"i <= {changed_at} AND array_contains(pizza_ids, {DRIFTING_PIZZA})"
-    ).count()
+    _write(spark, settings, ORDERS_ENRICHED_BATCH, _batch(in_hour, drifting_pizzas))
+    log = _change_log(ordered, orders, changed_at, drifting_pizzas)
+    _write(spark, settings, change_log_table(MODE), log)
+    history = _history(spark, in_hour, changed_at, drifting_pizzas)
+    _write(spark, settings, SOURCE_HISTORY, history)
+    drifting = ordered.where(_drifts(changed_at, drifting_pizzas)).count()
     expected = {
         DifferenceClass.DIMENSION_DRIFT: drifting,
-        DifferenceClass.CHANGED_AFTER_CUT: _changed_and_agreeing(ordered, orders, changed_at)
-        + orders // ONE_IN_NEW,
+        DifferenceClass.CHANGED_AFTER_CUT: orders // ONE_IN_NEW
+        + _changed_and_agreeing(ordered, orders, _drifts(changed_at, drifting_pizzas)),
     }
     return MadeTables(_ready(orders), expected)
 
 
-def _pizzas(price_of_drifting: str) -> str:
-    price = f"IF(p = {DRIFTING_PIZZA}, {price_of_drifting}, 10 + p)"
+def _is_drifting(pizza: str, drifting_pizzas: int) -> str:
+    last = FIRST_DRIFTING_PIZZA + drifting_pizzas - 1
+    return f"{pizza} BETWEEN {FIRST_DRIFTING_PIZZA} AND {last}"
+
+
+def _drifts(changed_at: int, drifting_pizzas: int) -> str:
+    """The condition for an order that has the old price of a pizza."""
+    return f"i < {changed_at} AND exists(pizza_ids, p -> {_is_drifting('p', drifting_pizzas)})"
+
+
+def _pizzas(price_of_drifting: str, drifting_pizzas: int) -> str:
+    price = f"IF({_is_drifting('p', drifting_pizzas)}, {price_of_drifting}, 10 + p)"
     return (
         "transform(pizza_ids, p -> struct('Pizza ' || p AS pizza, "
         f"CAST({price} AS DECIMAL(10, 2)) AS price))"
     )
 
 
-def _batch(orders: "DataFrame", changed_at: int) -> "DataFrame":
+def _batch(orders: "DataFrame", drifting_pizzas: int) -> "DataFrame":
     return orders.selectExpr(
         "order_id",
         "committed_at AS order_time",
         "client_name",
         "table_name",
-        f"{_pizzas('99')} AS pizzas",
+        f"{_pizzas('99', drifting_pizzas)} AS pizzas",
         f"to_date(committed_at) AS {HOURLY_PARTITION}",
         "'the run' AS run_id",
         "'' AS cut_snapshot",
         "0L AS cut_lsn",
-        "struct(order_id AS table_assignment_id, pizza_ids, tx_id, committed_at) AS origin",
+        "struct(tx_id, committed_at) AS origin",
     )
 
 
-def _change_log(orders: "DataFrame", in_hour: int, changed_at: int) -> "DataFrame":
+def _change_log(
+    orders: "DataFrame", in_hour: int, changed_at: int, drifting_pizzas: int
+) -> "DataFrame":
     price = f"IF(i < {changed_at}, 17, 99)"
     rows = orders.selectExpr(
         "order_id",
@@ -122,7 +140,7 @@ def _change_log(orders: "DataFrame", in_hour: int, changed_at: int) -> "DataFram
         f" + make_dt_interval(0, 0, 0, 3599.0 * least(i, {in_hour}) / {in_hour}) AS order_time",
         "client_name",
         "table_name",
-        f"{_pizzas(price)} AS pizzas",
+        f"{_pizzas(price, drifting_pizzas)} AS pizzas",
         "'c' AS op",
         "tx_id",
         "commit_lsn",
@@ -144,7 +162,9 @@ def _change_log(orders: "DataFrame", in_hour: int, changed_at: int) -> "DataFram
     return rows.union(later)
 
 
-def _history(spark: "SparkSession", orders: "DataFrame", changed_at: int) -> "DataFrame":
+def _history(
+    spark: "SparkSession", orders: "DataFrame", changed_at: int, drifting_pizzas: int
+) -> "DataFrame":
     def rows(of: "DataFrame", table: str, row: Mapping[str, str], **of_change: str) -> "DataFrame":
         """row: what each column of the table is, in SQL."""
         fields = ", ".join(f"{sql} AS {name}" for name, sql in row.items())
@@ -168,7 +188,15 @@ def _history(spark: "SparkSession", orders: "DataFrame", changed_at: int) -> "Da
     def named(kind: str) -> dict[str, str]:
         return {"id": "id", "name": f"'{kind} ' || id"}
 
-    price = f"CAST(IF(id = {DRIFTING_PIZZA}, 17, 10 + id) AS STRING)"
+    price = f"CAST(IF({_is_drifting('id', drifting_pizzas)}, 17, 10 + id) AS STRING)"
+    last_drifting = FIRST_DRIFTING_PIZZA + drifting_pizzas
+    of_order = {"tx_id": "tx_id", "commit_lsn": "commit_lsn", "committed_at": "committed_at"}
+    order = {
+        "id": "order_id",
+        "table_assignment_id": "order_id",
+        "order_time": "committed_at",
+        "pizzas": "pizza_ids",
+    }
     seating = {
         "id": "order_id",
         "client_id": f"i % {CLIENT_COUNT}",
@@ -179,21 +207,15 @@ def _history(spark: "SparkSession", orders: "DataFrame", changed_at: int) -> "Da
         rows(spark.range(TABLE_COUNT), TABLES, named("Table")),
         rows(spark.range(PIZZA_COUNT), PIZZAS, named("Pizza") | {"price": price}),
         rows(
-            spark.range(DRIFTING_PIZZA, DRIFTING_PIZZA + 1),
+            spark.range(FIRST_DRIFTING_PIZZA, last_drifting),
             PIZZAS,
             named("Pizza") | {"price": "'99.00'"},
             op="'u'",
             tx_id=f"1000 + 2 * {changed_at} - 1",
             commit_lsn=f"100 * {changed_at} - 50",
         ),
-        rows(
-            orders,
-            TABLE_ASSIGNMENT,
-            seating,
-            tx_id="tx_id",
-            commit_lsn="commit_lsn",
-            committed_at="committed_at",
-        ),
+        rows(orders, TABLE_ASSIGNMENT, seating, **of_order),
+        rows(orders, ORDERS, order, **of_order),
     ]
     whole, *rest = parts
     for part in rest:
@@ -201,9 +223,8 @@ def _history(spark: "SparkSession", orders: "DataFrame", changed_at: int) -> "Da
     return whole
 
 
-def _changed_and_agreeing(orders: "DataFrame", in_hour: int, changed_at: int) -> int:
+def _changed_and_agreeing(orders: "DataFrame", in_hour: int, drifts: str) -> int:
     """Orders changed after the cut that have no class of greater weight."""
-    drifts = f"i < {changed_at} AND array_contains(pizza_ids, {DRIFTING_PIZZA})"
     changed = f"i <= {in_hour} AND i % {ONE_IN_CHANGED} = 0"
     return orders.where(f"({changed}) AND NOT ({drifts})").count()
 
@@ -242,7 +263,6 @@ def _ready(orders: int) -> Readiness:
         batch_version=0,
         stream_version=0,
         frontier=300 * orders,
-        capture_began=START - timedelta(days=1),
         verdict=None,
         reason="",
     )

@@ -1,0 +1,175 @@
+"""Both sides of a window as the views of differences.py, each table at one version."""
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lockstep.model.window import Window
+from lockstep.parity.at_points import table_of
+from lockstep.parity.differences import (
+    BATCH_ROWS,
+    COMMIT,
+    REPAIRED,
+    STREAM_CHANGES,
+    key_names,
+    value_names,
+    values_of,
+)
+from lockstep.parity.points import Cuts
+from lockstep.parity.proof import key_schema
+from lockstep.parity.readiness import Readiness
+from lockstep.pipeline import row_keys
+from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.names import quoted
+from lockstep.pipeline.plan import Plan
+from lockstep.settings import Settings
+from lockstep.sinks.window_conditions import inside, of_time
+from lockstep.sources.delta import open_table, run_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_BOUNDED = ("smallint", "int", "bigint", "date", "timestamp")
+"""Types of keys that come in about the order of time, so that bounds leave out other files."""
+
+
+def schema_differences(
+    spark: "SparkSession", settings: Settings, plan: Plan, mode: Mode, ready: Readiness
+) -> list[str]:
+    """Where the compared columns of the two tables are absent or of different types."""
+    batch = dict(_at(spark, settings, plan.hourly_table, ready.batch_version).dtypes)
+    stream = dict(_at(spark, settings, plan.change_log(mode), ready.stream_version).dtypes)
+    return [
+        f"{name}: {batch.get(name, 'absent')} in the hourly table, "
+        f"{stream.get(name, 'absent')} in the stream's"
+        for name in plan.outputs
+        if batch.get(name) is None or batch.get(name) != stream.get(name)
+    ]
+
+
+def bind_both_sides(
+    session: "SparkSession",
+    settings: Settings,
+    plan: Plan,
+    window: Window,
+    mode: Mode,
+    ready: Readiness,
+) -> None:
+    """BATCH_ROWS, and STREAM_CHANGES: all changes of the rows that either side has there.
+
+    A row's change may lie outside the window by its time only, so rows are found by time first, and
+    their changes by key; bounds of the keys let Delta skip most files of a long history.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    time, key = quoted(plan.time), [quoted(name) for name in plan.key]
+    batch = _at(session, settings, plan.hourly_table, ready.batch_version)
+    batch = batch.where(inside(window, time))
+    log = _at(session, settings, plan.change_log(mode), ready.stream_version)
+    keys = batch.select(*key).union(log.where(of_time(window, time)).select(*key))
+    if _is_bounded(plan):
+        first, last = _bounds_of_keys(settings, plan, window, mode, ready)
+        log = log.where(F.col(key[0]).between(F.lit(first), F.lit(last)))
+    changes = log.join(keys, list(plan.key), "left_semi")
+    hourly = _of_key(plan, batch, has_repeated_keys(settings, plan, window, ready))
+    hourly.createOrReplaceTempView(BATCH_ROWS)
+    own = [*COMMIT, "is_raced"]
+    changes.select(*_keys(plan), *_values(plan), *own, _look_up(log)).createOrReplaceTempView(
+        STREAM_CHANGES
+    )
+
+
+def bind_repaired(session: "SparkSession", plan: Plan, cuts: Cuts) -> None:
+    """REPAIRED, when there are such rows: their keys, each with the place of its cut."""
+    if not cuts.repaired:
+        return
+    places = {text: place for place, text in enumerate(cuts.texts)}
+    rows = [(*key, places[text]) for key, text in cuts.repaired.items()]
+    schema = pa.schema([*key_schema(plan), ("cut", pa.int32())])
+    session.createDataFrame(table_of(rows, schema)).createOrReplaceTempView(REPAIRED)
+
+
+def _at(spark: "SparkSession", settings: Settings, table: str, version: int) -> "DataFrame":
+    reader = spark.read.format("delta").option("versionAsOf", version)
+    return reader.load(settings.table_uri(table))
+
+
+def has_repeated_keys(settings: Settings, plan: Plan, window: Window, ready: Readiness) -> bool:
+    """Whether the hourly table has a row of the window twice. Without Spark: it has to know."""
+    key, time = ", ".join(map(row_keys.quoted, plan.key)), row_keys.quoted(plan.time)
+    of_key = f"SELECT COUNT(*) AS n FROM hourly WHERE {inside(window, time)} GROUP BY {key}"  # noqa: S608
+    query = f"SELECT MAX(n) AS most FROM ({of_key})"  # noqa: S608 - quoted names only
+    table = open_table(settings.table_uri(plan.hourly_table), ready.batch_version)
+    (found,) = run_query(query, {"hourly": table}).read_all().to_pylist()
+    return (found["most"] or 0) > 1
+
+
+def _of_key(plan: Plan, batch: "DataFrame", is_repeated: bool) -> "DataFrame":
+    """Grouping a million rows takes as long as half of the comparison, so only where it must."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    row = F.struct(*_values(plan), _origin(batch)).alias("batch")
+    rows = batch.select(*_keys(plan), row)
+    if not is_repeated:
+        return rows.withColumn("batch_rows", F.lit(1).cast("bigint"))
+    grouped = rows.groupBy(*key_names(plan))
+    return grouped.agg(F.any_value("batch").alias("batch"), F.count("*").alias("batch_rows"))
+
+
+def _keys(plan: Plan) -> list["Column"]:
+    """The key's columns as differences.py calls them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    pairs = zip(key_names(plan), plan.key, strict=True)
+    return [F.col(quoted(name)).alias(short) for short, name in pairs]
+
+
+def _values(plan: Plan) -> list["Column"]:
+    """The other columns as differences.py calls them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    pairs = zip(value_names(plan), values_of(plan), strict=True)
+    return [F.col(quoted(name)).alias(short) for short, name in pairs]
+
+
+def _origin(batch: "DataFrame") -> "Column":
+    """What wrote the fact's row; null in the table of a pipeline that does not keep it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if "origin" not in batch.columns:
+        return F.lit(None).cast("struct<tx_id:bigint,committed_at:timestamp>").alias("origin")
+    kept = F.struct(F.col("origin.tx_id"), F.col("origin.committed_at"))
+    return F.when(F.col("origin").isNotNull(), kept).alias("origin")
+
+
+def _look_up(log: "DataFrame") -> "Column":
+    """The look-up's snapshot; null of other modes, and of what earlier versions looked up."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    is_kept = "look_up" in log.columns
+    snapshot = F.col("look_up.snapshot") if is_kept else F.lit(None).cast("string")
+    return snapshot.alias("look_up")
+
+
+def _is_bounded(plan: Plan) -> bool:
+    return len(plan.key) == 1 and plan.fact.key_types[0].delta in _BOUNDED
+
+
+def _bounds_of_keys(
+    settings: Settings, plan: Plan, window: Window, mode: Mode, ready: Readiness
+) -> tuple[Any, Any]:
+    """The least and the greatest key of the rows that either side has in the window; None of none.
+
+    Without Spark, which would take a job for it.
+    """
+    name, time = row_keys.quoted(plan.key[0]), row_keys.quoted(plan.time)
+    bounds = []
+    for table_name, version, condition in (
+        (plan.hourly_table, ready.batch_version, inside(window, time)),
+        (plan.change_log(mode), ready.stream_version, of_time(window, time)),
+    ):
+        table = open_table(settings.table_uri(table_name), version)
+        query = f"SELECT min({name}), max({name}) FROM rows_of WHERE {condition}"  # noqa: S608
+        (found,) = run_query(query, {"rows_of": table}).read_all().to_pylist()
+        bounds += [value for value in found.values() if value is not None]
+    return min(bounds, default=None), max(bounds, default=None)
