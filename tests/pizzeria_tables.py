@@ -2,8 +2,7 @@
 
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.plan import plan_named
-from lockstep.pipeline.result_tables import CHANGE_COLUMNS, HOURLY_COLUMNS
-from lockstep.pizzeria import ORIGIN
+from lockstep.pipeline.result_tables import CHANGE_COLUMNS, HOURLY_COLUMNS, ORIGIN
 from lockstep.streams.rows import change_log_columns as columns_of
 from pizzeria.names import MANIFEST
 

@@ -26,7 +26,7 @@ OUTSIDE = {
 
 FOUNDATION = {
     *("accounts", "airflow_names", "errors", "faults", "file_lock", "kafka_login", "model"),
-    *("pizzeria", "project", "settings", "waiting"),
+    *("project", "settings", "waiting"),
 }
 """What every room may import."""
 
@@ -36,7 +36,6 @@ ALLOWED = {
     "accounts": set(),
     "waiting": set(),
     "airflow_names": set(),
-    "pizzeria": {"model", "pipeline"},
     "project": {"errors"},
     "settings": {"accounts", "errors", "pipeline", "project"},
     "faults": set(),

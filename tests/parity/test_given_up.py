@@ -17,7 +17,7 @@ from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity import check
 from lockstep.parity.comparison import Compared
-from lockstep.parity.given_up import ORDERS_READ_FROM, described, touching
+from lockstep.parity.given_up import described, facts_read_from, touching
 from lockstep.parity.readiness import Readiness
 from lockstep.parity.report import print_checks
 from lockstep.parity_pages import view
@@ -87,7 +87,7 @@ def minutes(number: int) -> datetime:
 def test_a_window_is_touched_by_its_hour_or_while_it_is_open(
     one: GivenUpRecords, touches: bool
 ) -> None:
-    assert (touching([one], WINDOW, OUTBOX_MODE, READ_AT) == [one]) is touches
+    assert (touching([one], PLAN, WINDOW, OUTBOX_MODE, READ_AT) == [one]) is touches
 
 
 @pytest.mark.parametrize(
@@ -98,20 +98,20 @@ def test_a_window_is_touched_by_records_some_of_which_committed_while_it_was_ope
     first: int, last: int, touches: bool
 ) -> None:
     some = replace(lost(OUTBOX, minutes(first)), committed_last=minutes(last))
-    assert (touching([some], WINDOW, OUTBOX_MODE, READ_AT) == [some]) is touches
+    assert (touching([some], PLAN, WINDOW, OUTBOX_MODE, READ_AT) == [some]) is touches
 
 
 def test_a_window_that_is_read_again_is_open_for_longer() -> None:
     one = lost(OUTBOX, minutes(300))
-    assert touching([one], WINDOW, OUTBOX_MODE, READ_AT) == []
-    assert touching([one], WINDOW, OUTBOX_MODE, minutes(301)) == [one]
+    assert touching([one], PLAN, WINDOW, OUTBOX_MODE, READ_AT) == []
+    assert touching([one], PLAN, WINDOW, OUTBOX_MODE, minutes(301)) == [one]
 
 
 def test_a_change_of_a_dimension_touches_all_later_windows_of_modes_that_join_the_history() -> None:
     one = lost(CLIENTS, minutes(-600))
-    touched = [mode for mode in StreamMode if touching([one], WINDOW, mode, READ_AT)]
+    touched = [mode for mode in StreamMode if touching([one], PLAN, WINDOW, mode, READ_AT)]
     assert touched == [StreamMode.TEMPORAL, StreamMode.TRANSACTION]
-    assert touching([lost(CLIENTS, READ_AT + HOUR)], WINDOW, TEMPORAL, READ_AT) == []
+    assert touching([lost(CLIENTS, READ_AT + HOUR)], PLAN, WINDOW, TEMPORAL, READ_AT) == []
 
 
 def test_each_mode_takes_the_orders_from_the_table_that_is_written_down() -> None:
@@ -122,7 +122,7 @@ def test_each_mode_takes_the_orders_from_the_table_that_is_written_down() -> Non
     }
     joined = dict.fromkeys(JOINED, ORDERS)
     found = {mode: table for mode, one in of_modes.items() for table in one.wanted} | joined
-    assert found == ORDERS_READ_FROM
+    assert found == {mode: facts_read_from(PLAN, mode) for mode in found}
 
 
 def test_records_and_transactions_are_named_up_to_a_few() -> None:

@@ -24,7 +24,7 @@ from tests.pizzeria_tables import change_log_columns
 
 pytestmark = pytest.mark.spark
 
-ROUNDS = 8
+ROUNDS = 12
 FAULTS_OF_A_ROUND = 60
 ORIGIN = pa.struct(
     {

@@ -107,7 +107,7 @@ def test_a_row_with_a_key_of_two_columns(tmp_path: Path) -> None:
     row |= {"op": "c", "tx_id": 9, "commit_lsn": 10, "is_raced": False, "committed_at": NOON}
     rows = [row, row | {"number": 8}, row | {"group": "its"}]
     table = pa.Table.from_pylist(rows, arrow_schema(columns))
-    write_deltalake(settings.table_uri(change_log_table(StreamMode.TEMPORAL)), table)
+    write_deltalake(settings.table_uri(plan.change_log(StreamMode.TEMPORAL)), table)
     key = plan.row_keys.read('["it\'s",7]')
     (moment,) = story_of(settings, plan, key)
     (state,) = moment.states

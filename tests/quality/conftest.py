@@ -29,8 +29,6 @@ SCHEMA = pa.schema(
         "cut_lsn": pa.int64(),
         "origin": pa.struct(
             {
-                "table_assignment_id": pa.int64(),
-                "pizza_ids": pa.list_(pa.int32()),
                 "tx_id": pa.int64(),
                 "committed_at": pa.timestamp("us", "UTC"),
             }

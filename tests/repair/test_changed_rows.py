@@ -83,12 +83,7 @@ def test_the_tables_rows_are_asked_for_by_the_results_own_names() -> None:
 
 
 def test_a_repaired_row_has_its_day_the_cut_and_its_origin() -> None:
-    read = {
-        "table_assignment_id": 3,
-        "pizza_ids": [4],
-        "row_xid": 900,
-        "row_committed_at": None,
-    }
+    read = {"row_xid": 900, "row_committed_at": None}
     row = replace(ROW, origin=read)
     cut = Cut("a repair", f"{2**32 + 950}:{2**32 + 950}:", 17, VALUES["sent_at"])
     columns = {"depot": "string", "number": "bigint", "sent_at": "timestamp", "label": "string"}
@@ -103,10 +98,5 @@ def test_a_repaired_row_has_its_day_the_cut_and_its_origin() -> None:
             "run_id": "a repair",
             "cut_snapshot": cut.snapshot,
             "cut_lsn": 17,
-            "origin": {
-                "table_assignment_id": 3,
-                "pizza_ids": [4],
-                "tx_id": 2**32 + 900,
-                "committed_at": None,
-            },
+            "origin": {"tx_id": 2**32 + 900, "committed_at": None},
         }

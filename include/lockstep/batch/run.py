@@ -19,12 +19,11 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pipeline.result_tables import HOURLY_COLUMNS
-from lockstep.pizzeria import ORIGIN
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, ORIGIN
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sources.origin import OF_FACT, OF_VIEW, origin_column
+from lockstep.sources.origin import origin_column
 from lockstep.sources.postgres import connect
 from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts, small_tables
 from lockstep.sources.window_slices import slice_window
@@ -89,10 +88,8 @@ def _enriched(
         slices_min=spark.sparkContext.defaultParallelism,
     )
     reader = SnapshotReader(spark, settings, exported, plan)
-    snapshot = DatabaseSnapshot.parse(exported.snapshot)
+    origin = origin_column(DatabaseSnapshot.parse(exported.snapshot))
     if read_mode is ReadMode.VIEW:
-        origin = origin_column(OF_VIEW, snapshot)
         return from_view(reader.view(slices), plan.result.columns, origin), rows
-    origin = origin_column(OF_FACT, snapshot)
     tables = reader.tables(window, slices)
     return from_tables(spark, plan, tables, rows, small_tables(plan), origin), rows

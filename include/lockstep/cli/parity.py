@@ -63,11 +63,10 @@ def diff(
     from lockstep.parity.report import story
     from lockstep.parity.row_story import story_of
     from lockstep.pipeline.plan import plan_named
-    from lockstep.pizzeria import MANIFEST
     from lockstep.settings import Settings
 
     settings = Settings.load()
-    plan = plan_named(settings.project, MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     row = plan.row_keys.read(key)
     shown = plan.row_keys.shown(plan.row_keys.text(row))
     Console(highlight=False).print(story(shown, story_of(settings, plan, row)))
@@ -108,9 +107,8 @@ def status() -> None:
     from lockstep.ledger import book
     from lockstep.ledger.status import status_table
     from lockstep.pipeline.plan import plan_named
-    from lockstep.pizzeria import MANIFEST
     from lockstep.settings import Settings
 
     settings = Settings.load()
-    version = plan_named(settings.project, MANIFEST).version
+    version = plan_named(settings.project, settings.names.pipeline).version
     Console(highlight=False).print(status_table(book.judged(settings), version))

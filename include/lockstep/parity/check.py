@@ -53,7 +53,7 @@ def check_window(
     session: asked for only if there is something to compare. ready: of the window and the mode.
     """
     line, rows = _judged(session, settings, plan, window, mode, ready)
-    reasons = (line.reason, _given_up(settings, window, mode, ready))
+    reasons = (line.reason, _given_up(settings, plan, window, mode, ready))
     line = replace(line, reason="; ".join(filter(None, reasons)))
     found = where_lost(settings, plan.fact, evidence.lost_rows(rows))
     check = Check(line, _differences(plan, line, rows, found))
@@ -142,10 +142,12 @@ def _verdict(
     return verdict, ""
 
 
-def _given_up(settings: Settings, window: Window, mode: StreamMode, ready: Readiness) -> str:
+def _given_up(
+    settings: Settings, plan: Plan, window: Window, mode: StreamMode, ready: Readiness
+) -> str:
     """Which records an operator gave up that the mode may miss in the window, whatever the verdict.
 
     Rows are judged as they are: no difference is tolerated for that.
     """
     read_at = max([ready.run.cut.taken_at, *(repair.cut.taken_at for repair in ready.repairs)])
-    return described(touching(given_up_records(settings), window, mode, read_at))
+    return described(touching(given_up_records(settings), plan, window, mode, read_at))

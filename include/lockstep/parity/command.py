@@ -16,7 +16,6 @@ from lockstep.parity.check import Check, check_window
 from lockstep.parity.readiness import modes_with_tables, readiness
 from lockstep.parity.report import print_checks
 from lockstep.pipeline.plan import plan_named
-from lockstep.pizzeria import MANIFEST
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 
@@ -32,7 +31,7 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
     """
     window = Window.parse(start, end)
     settings = Settings.load()
-    plan = plan_named(settings.project, MANIFEST)
+    plan = plan_named(settings.project, settings.names.pipeline)
     jars.classpath(settings, "spark")
     modes = modes or [StreamMode(mode) for mode in modes_with_tables(settings, plan)]
     if not modes:

@@ -3,45 +3,54 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from lockstep.cdc.records import MESSAGES
-from lockstep.model.modes import StreamMode
+from lockstep.cdc.records import MESSAGES, table_text
 from lockstep.model.window import HOUR, Window
-from lockstep.pizzeria import DIMENSION_TABLES, ORDERS, OUTBOX
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.plan import Plan
 from lockstep.sources.given_up import GivenUpRecords
 
-ORDERS_READ_FROM = {
-    StreamMode.LOOKUP: ORDERS,
-    StreamMode.OUTBOX: OUTBOX,
-    StreamMode.MESSAGE: MESSAGES,
-    StreamMode.TEMPORAL: ORDERS,
-    StreamMode.TRANSACTION: ORDERS,
-}
-"""The table from whose changes a mode takes the orders. Records of other tables do not matter, but
-for the dimensions: without their changes a drift cannot be proved."""
-JOINS_HISTORY = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
+JOINS_HISTORY = (Mode.TEMPORAL, Mode.TRANSACTION)
 NAMED_MAX = 3
 """Groups of records in a reason, and transactions of each; the quarantine's table has all."""
 
 
+def facts_read_from(plan: Plan, mode: Mode) -> str:
+    """The table from whose changes a mode takes the facts.
+
+    Records of other tables do not matter, but for those that the facts refer to: without their
+    changes a drift cannot be proved. Raises PipelineError when it is an outbox that is not named.
+    """
+    if mode == Mode.MESSAGE:
+        return MESSAGES
+    return _text(plan.outbox if mode == Mode.OUTBOX else plan.fact.name)
+
+
 def touching(
-    given_up: Iterable[GivenUpRecords], window: Window, mode: StreamMode, read_at: datetime
+    given_up: Iterable[GivenUpRecords], plan: Plan, window: Window, mode: Mode, read_at: datetime
 ) -> list[GivenUpRecords]:
     """The records given up whose loss may show in the comparison of this window with the mode.
 
     read_at: when the window's hourly run, or its last repair, read the database.
     """
-    return [one for one in given_up if _touches(one, window, mode, read_at)]
+    return [one for one in given_up if _touches(one, plan, window, mode, read_at)]
 
 
-def _touches(one: GivenUpRecords, window: Window, mode: StreamMode, read_at: datetime) -> bool:
-    """By the orders' hour; else every window that was open at the commit.
+def _text(table: TableName) -> str:
+    return table_text(table.schema, table.name)
+
+
+def _touches(
+    one: GivenUpRecords, plan: Plan, window: Window, mode: Mode, read_at: datetime
+) -> bool:
+    """By the facts' hour; else every window that was open at the commit.
 
     Open is a window that has begun and whose hourly run has not read the database yet. Modes that
-    join with the dimensions' history use a row for all orders from its change on, so that later
-    windows are touched as well. What is not known counts as yes.
+    join with the history use a row for all facts from its change on, so that later windows are
+    touched as well. What is not known counts as yes.
     """
-    is_dimension = one.table in DIMENSION_TABLES
-    if one.table not in (None, ORDERS_READ_FROM[mode]) and not is_dimension:
+    is_dimension = one.table in {_text(name) for name in plan.tables if name != plan.fact.name}
+    if one.table not in (None, facts_read_from(plan, mode)) and not is_dimension:
         return False
     if one.is_order_hour and one.hour is not None:
         return one.hour < window.end and window.start < one.hour + HOUR

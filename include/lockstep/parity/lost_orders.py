@@ -10,7 +10,6 @@ from lockstep.cdc.records import Change, ReadRow, Record, RecordDecoder, Skipped
 from lockstep.errors import PoisonedRecordError, StreamError
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.row_keys import Key
-from lockstep.pizzeria import CHANGE_TOPIC
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 
@@ -37,7 +36,9 @@ class _Search:
     def __init__(self, settings: Settings, fact: PlannedTable) -> None:
         self._settings = settings
         self._table = table_text(fact.name.schema, fact.name.name)
-        self._decoder = RecordDecoder(CHANGE_TOPIC, {self._table: _key_reading(fact)})
+        self._decoder = RecordDecoder(
+            settings.names.change_topic, {self._table: _key_reading(fact)}
+        )
 
     def where(self, key: Key, tx_id: int, at: datetime | None) -> dict:
         if at is None:

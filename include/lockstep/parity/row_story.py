@@ -9,10 +9,9 @@ from deltalake import DeltaTable
 
 from lockstep.errors import LakehouseError
 from lockstep.model.log import SNAPSHOT_COMMIT_LSN
-from lockstep.model.modes import StreamMode
+from lockstep.pipeline.modes import STREAM_MODES
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import Key
-from lockstep.pizzeria import ORDERS_ENRICHED_BATCH, change_log_table
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
 
@@ -77,8 +76,8 @@ def _states(rows: list[dict]) -> Iterator[RowState]:
 
 def _rows(settings: Settings, plan: Plan, key: Key) -> Iterator[dict]:
     names = plan.result.values
-    for mode in StreamMode:
-        for row in _of_key(settings, change_log_table(mode), plan, key):
+    for mode in STREAM_MODES:
+        for row in _of_key(settings, plan.change_log(mode), plan, key):
             is_snapshot = row["commit_lsn"] == SNAPSHOT_COMMIT_LSN
             yield {
                 "mode": f"{mode}*" if row["is_raced"] else str(mode),
@@ -88,7 +87,7 @@ def _rows(settings: Settings, plan: Plan, key: Key) -> Iterator[dict]:
                 "op": row["op"],
                 "values": None if row["op"] == "d" else {name: row[name] for name in names},
             }
-    for row in _of_key(settings, ORDERS_ENRICHED_BATCH, plan, key):
+    for row in _of_key(settings, plan.hourly_table, plan, key):
         yield {
             "mode": BATCH,
             "commit_lsn": row["cut_lsn"],

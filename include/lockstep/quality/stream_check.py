@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lockstep import pizzeria
 from lockstep.errors import LakehouseError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
@@ -16,7 +15,7 @@ from lockstep.model.window import Window
 from lockstep.parity.policy import Policy
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.project_files import PIPELINE_FILE
-from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
+from lockstep.pipeline.result_tables import CHANGE_PARTITION, change_columns
 from lockstep.pipeline.tolerate import Tolerate
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
@@ -47,11 +46,7 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     # Step 1: the version that was compared.
     uri = settings.table_uri(settings.names.change_log(line.mode))
     change_log = delta.open_table(uri, line.stream_version)
-    columns = {
-        **plan.result.columns,
-        **CHANGE_COLUMNS,
-        **pizzeria.look_up_columns(line.mode),
-    }
+    columns = {**plan.result.columns, **change_columns(line.mode)}
     # Step 2: the changes, unless they are of another shape and cannot be read as declared.
     parity_suite = Suite("parity", PARITY_CHECKS, plan.fact.name.name)
     compared = _parity_frame(line)

@@ -2,8 +2,7 @@
 
 What may have changed between the row's commit and the look-up is marked as raced; that is the
 price of this mode, and why the others exist. What proves or disproves a marked row is kept with it:
-the snapshot that the look-up read, and what the fact's row refers to by its change in the topic,
-which the look-up has no part in.
+the snapshot that the look-up read.
 """
 
 from collections.abc import Sequence
@@ -13,9 +12,9 @@ import pyarrow as pa
 
 from lockstep.pipeline.delta_types import arrow_type
 from lockstep.pipeline.plan import Plan
-from lockstep.pizzeria import LOOK_UP, LOOK_UP_REFERS_TO, LOOK_UP_TYPE
+from lockstep.pipeline.result_tables import LOOK_UP
 from lockstep.settings import Settings
-from lockstep.sources.order_lookup import look_up_rows
+from lockstep.sources.order_lookup import MOMENT, look_up_rows
 from lockstep.streams.rows import key_columns
 from lockstep.streams.sink import Enrichment
 from lockstep.streams.table_rows import RowVersion, text_of
@@ -31,7 +30,6 @@ class LookupEnrichment(Enrichment):
         self._spark = spark
         self._settings = settings
         self._result = plan.result
-        self._places = [plan.fact.columns.index(name) for name in LOOK_UP_REFERS_TO]
         self.fact = text_of(plan.fact.name)
         self.wanted = frozenset({self.fact})
 
@@ -48,21 +46,13 @@ class LookupEnrichment(Enrichment):
         )
         found = look_up_rows(self._spark, self._settings, self._result, asked)
         columns = {name: found[name].combine_chunks() for name in found.column_names}
-        look_up = self._look_up(changes, columns.pop("snapshot"), columns.pop("wal_lsn"))
-        return {**columns, LOOK_UP: look_up}
+        moments = [columns.pop(name) for name in MOMENT]
+        return {**columns, **_look_up(changes, moments)}
 
-    def _look_up(
-        self, changes: Sequence[RowVersion], snapshot: pa.Array, wal_lsn: pa.Array
-    ) -> pa.StructArray:
-        """The column look_up; null for a delete, which has no row."""
-        fields = list(arrow_type(LOOK_UP_TYPE))
-        rows = [change.row.values for change in changes]
-        refers_to = [
-            pa.array([row and row[place] for row in rows], field.type)
-            for place, field in zip(self._places, fields, strict=False)
-        ]
-        return pa.StructArray.from_arrays(
-            [*refers_to, snapshot, wal_lsn],
-            fields=fields,
-            mask=pa.array([row is None for row in rows], pa.bool_()),
-        )
+
+def _look_up(changes: Sequence[RowVersion], moments: Sequence[pa.Array]) -> dict[str, pa.Array]:
+    """The column that keeps a look-up's moment; null for a delete, which was not looked up."""
+    [(name, kind)] = LOOK_UP.items()
+    is_deleted = pa.array([change.row.values is None for change in changes], pa.bool_())
+    fields = list(arrow_type(kind))
+    return {name: pa.StructArray.from_arrays(moments, fields=fields, mask=is_deleted)}

@@ -9,8 +9,7 @@ import pyarrow as pa
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.result import Result
-from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
-from lockstep.pizzeria import look_up_columns
+from lockstep.pipeline.result_tables import CHANGE_PARTITION, change_columns
 from lockstep.streams.table_rows import RowVersion
 
 _TIME = pa.timestamp("us", "UTC")
@@ -19,7 +18,7 @@ _DAY_US = 86_400_000_000
 
 def change_log_columns(result: Result, mode: StreamMode) -> dict[str, str]:
     """Name and Delta type of each column of a mode's change log."""
-    return {**result.columns, **CHANGE_COLUMNS, **look_up_columns(mode)}
+    return {**result.columns, **change_columns(mode)}
 
 
 def change_log_schema(result: Result, mode: StreamMode) -> pa.Schema:

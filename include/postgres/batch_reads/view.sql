@@ -5,8 +5,6 @@ SELECT
     client_name,
     table_name,
     pizzas::text AS pizzas,
-    table_assignment_id,
-    pizza_ids,
     row_xid,
     CASE
         WHEN current_setting('track_commit_timestamp')::boolean
