@@ -9,10 +9,14 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError, StreamBusyError, WriterBusyError
 from lockstep.ledger.book import append_rows
 from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pipeline.delta_types import arrow_type
+from lockstep.pipeline.result_tables import ORIGIN
 from lockstep.publish.step import step
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sinks.table_of_before import name_of_before
+from lockstep.sinks.table_switch import APPEND_ONLY
 from lockstep.sources.hourly_runs import (
     HOURLY_PARTITIONS_OF_BEFORE,
     SAME_ROWS,
@@ -36,7 +40,8 @@ from pizzeria.names import (
 )
 
 from tests.publish.shop import PLAN, Shop, hour, published
-from tests.streams.topics import settings_of
+from tests.streams.debezium import NOON
+from tests.streams.topics import open_log, settings_of
 
 
 @pytest.fixture
@@ -230,7 +235,7 @@ def test_the_hourly_table_gets_a_partition_for_each_day_and_keeps_rows_and_histo
     rows, version = rows_of(settings), hourly_table(settings).version()
     of_consumers = published(settings)
     (what,) = upgrade.upgrade(settings)
-    assert "2 days in place of 5 hours" in what
+    assert "a partition for each of 2 days" in what
     table = hourly_table(settings)
     assert (table.version(), table.metadata().partition_columns) == (version + 1, ["window_date"])
     assert len(table.file_uris()) == 2
@@ -298,4 +303,93 @@ def test_the_differences_of_before_name_their_rows_by_key(tmp_path: Path) -> Non
     assert "row_key" in what
     table = DeltaTable(settings.table_uri(PARITY_DIFFERENCES)).to_pyarrow_table()
     assert table["row_key"].to_pylist() == ["[7]"]
+    assert upgrade.upgrade(settings) == []
+
+
+REFERS_TO = [("table_assignment_id", pa.int64()), ("pizza_ids", pa.list_(pa.int64()))]
+"""What origin and look_up also had in versions of before."""
+
+
+def of_before(column: pa.ChunkedArray) -> pa.StructArray:
+    """The structs with these fields first; null where they are."""
+    of_now = column.combine_chunks()
+    fields = [pa.field(name, type_) for name, type_ in REFERS_TO]
+    nulls = [pa.nulls(len(of_now), field.type) for field in fields]
+    return pa.StructArray.from_arrays(
+        [*nulls, *of_now.flatten()], fields=[*fields, *of_now.type], mask=of_now.is_null()
+    )
+
+
+def write_as_before(table: DeltaTable, column: str) -> pa.Table:
+    """In a commit of the same rows; returns those of before."""
+    rows = table.to_pyarrow_table()
+    place = rows.column_names.index(column)
+    write_deltalake(
+        table,
+        rows.set_column(place, column, of_before(rows[column])),
+        mode="overwrite",
+        schema_mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata={SAME_ROWS: "as before"}),
+    )
+    return rows
+
+
+def test_an_hourly_table_whose_origin_says_more_is_refused_and_written_again(
+    shop: Shop,
+) -> None:
+    settings = shop.settings
+    upgrade.upgrade(settings)
+    rows = hourly_table(settings).to_pyarrow_table()
+    origin = pa.array(
+        [None, *({"tx_id": n, "committed_at": NOON} for n in range(1, rows.num_rows))],
+        arrow_type(ORIGIN["origin"]),
+    )
+    if "origin" in rows.column_names:
+        rows = rows.drop_columns("origin")
+    rows = rows.append_column("origin", origin)
+    write_deltalake(
+        hourly_table(settings),
+        rows,
+        mode="overwrite",
+        schema_mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata={SAME_ROWS: "with origin"}),
+    )
+    held = rows_of(settings)
+    write_as_before(hourly_table(settings), "origin")
+    with pytest.raises(LakehouseError, match="lockstep upgrade"):
+        written_by(hourly_table(settings), hour(1))
+    assert len(upgrade.upgrade(settings)) == 1
+    assert rows_of(settings) == held
+    assert written_by(hourly_table(settings), hour(1)).run.window == hour(1)
+    assert upgrade.upgrade(settings) == []
+
+
+def test_look_ups_of_before_keep_what_is_read_and_the_table_its_frontier(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    log = open_log(settings, StreamMode.LOOKUP, version="a version")
+    look_up = {"snapshot": "7:9:", "wal_lsn": 5}
+    changes = [
+        {"order_id": 1, "commit_lsn": 10, "commit_date": NOON.date(), "look_up": look_up},
+        {"order_id": 2, "commit_lsn": 20, "commit_date": NOON.date(), "look_up": None},
+    ]
+    log.append(pa.Table.from_pylist(changes, log.schema), 25, 70)
+    table = DeltaTable(log.uri)
+    table.alter.set_table_properties({APPEND_ONLY: "false"})
+    write_as_before(table, "look_up")
+    table.alter.set_table_properties({APPEND_ONLY: "true"})
+    before = table.metadata()
+    (what,) = upgrade.upgrade(settings)
+    assert "look-up" in what
+    after = DeltaTable(log.uri)
+    assert reached_of(after) == Reached(25, 70)
+    kept = after.metadata()
+    assert (kept.id, kept.description) == (before.id, before.description)
+    assert (kept.configuration, kept.partition_columns) == (
+        before.configuration,
+        before.partition_columns,
+    )
+    rows = after.to_pyarrow_table().sort_by("order_id").to_pylist()
+    assert [row["look_up"] for row in rows] == [look_up, None]
+    again = open_log(settings, StreamMode.LOOKUP, version="a version")
+    again.append(pa.Table.from_pylist([changes[0] | {"commit_lsn": 30}], again.schema), 30, 71)
     assert upgrade.upgrade(settings) == []

@@ -6,7 +6,7 @@ at a cut of its own. Other commits (maintenance, a user's own) are passed over. 
 the times of all where no commit says which hours there are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from typing import TypeVar
@@ -17,6 +17,8 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.errors import LakehouseError, WindowError, WindowNotWrittenError
 from lockstep.model.window import HOUR, Window
+from lockstep.pipeline.delta_types import arrow_type
+from lockstep.pipeline.result_tables import ORIGIN
 from lockstep.pipeline.row_keys import quoted
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
@@ -95,15 +97,28 @@ def require_layout(table: DeltaTable) -> None:
     """Raise LakehouseError for an hourly table as earlier versions laid it out."""
     if is_of_before(table):
         raise LakehouseError(
-            f"the table {table.table_uri} has the partitions of an earlier version "
-            f"({', '.join(HOURLY_PARTITIONS_OF_BEFORE)}): stop what runs, then `lockstep upgrade` "
-            "writes its rows as this version reads them"
+            f"the table {table.table_uri} is laid out as by an earlier version (in partitions by "
+            f"{', '.join(HOURLY_PARTITIONS_OF_BEFORE)}, or with more in its column origin): stop "
+            "what runs, then `lockstep upgrade` writes its rows as this version reads them"
         )
 
 
 def is_of_before(table: DeltaTable) -> bool:
     """Whether the hourly table is laid out as earlier versions did."""
+    return has_hours_of_before(table) or has_more_fields(table, ORIGIN)
+
+
+def has_hours_of_before(table: DeltaTable) -> bool:
+    """Whether its partitions are hours, not days."""
     return tuple(table.metadata().partition_columns) == HOURLY_PARTITIONS_OF_BEFORE
+
+
+def has_more_fields(table: DeltaTable, column: Mapping[str, str]) -> bool:
+    """Whether a table's struct has fields that it has no more. column: name and Delta type."""
+    [(name, kind)] = column.items()
+    types = {field.name: field.type for field in table.schema().fields}
+    read = {field.name for field in arrow_type(kind)}
+    return name in types and any(field.name not in read for field in types[name].fields)
 
 
 def newest_run(table: DeltaTable) -> RunCommit | None:

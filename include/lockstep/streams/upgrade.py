@@ -5,7 +5,7 @@ may be done again: after a kill at any point, upgrade again.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -13,17 +13,22 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError
 from lockstep.ledger.differences_of_before import upgrade_differences
 from lockstep.model.modes import HISTORY
+from lockstep.pipeline.delta_types import arrow_type
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_named
-from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.pipeline.result_tables import CHANGE_PARTITION, HOURLY_PARTITION, LOOK_UP, ORIGIN
 from lockstep.settings import Settings
 from lockstep.sinks import table_of_before
 from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_lakehouse import local_folder, sole_writer, writer_lock
 from lockstep.sinks.table_of_before import name_of_before
+from lockstep.sinks.table_switch import APPEND_ONLY
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import (
     HOURLY_PARTITIONS_OF_BEFORE,
     SAME_ROWS,
+    has_hours_of_before,
+    has_more_fields,
     is_of_before,
     open_hourly,
 )
@@ -48,7 +53,13 @@ def upgrade(settings: Settings) -> list[str]:
             held.enter_context(lease.acquire(settings, worker))
             if folder_of_before(settings, worker).exists():
                 held.enter_context(lease.acquire_of_before(settings, worker))
-        for step in (_move_tables, _move_workers, _replace_history, _lay_out_hourly):
+        for step in (
+            _move_tables,
+            _move_workers,
+            _replace_history,
+            _lay_out_hourly,
+            _narrow_look_ups,
+        ):
             done += step(settings)
         done += upgrade_differences(settings)
     return done
@@ -122,32 +133,75 @@ def _replace_history(settings: Settings) -> Iterator[str]:
 
 
 def _lay_out_hourly(settings: Settings) -> Iterator[str]:
-    """The hourly table's partitions become days; its rows, and what its commits say, stay."""
+    """The hourly table's partitions become days, and its column origin has what is read of it.
+
+    Its rows, and what its commits say, stay.
+    """
     found = open_hourly(settings)
     if found is None or not is_of_before(found):
         return
     uri = settings.table_uri(settings.names.hourly_table)
     with sole_writer(settings, settings.names.hourly_table), translate_delta_errors(uri):
         table = open_table(uri)  # again: what a run wrote until now is in it
-        folders = len(table.partitions())
         time = plan_named(settings.project, settings.names.pipeline).time
-        day = f"CAST({time} AS DATE) AS {HOURLY_PARTITION}"
-        date, hour = HOURLY_PARTITIONS_OF_BEFORE
-        names = [field.name for field in table.schema().fields if field.name != hour]
-        columns = ", ".join(day if name == date else name for name in names)
-        rows = f"SELECT {columns} FROM hourly ORDER BY {time}"  # noqa: S608 - names only
-        write_deltalake(
-            table,
-            run_query(rows, {"hourly": table}),
-            mode="overwrite",
-            schema_mode="overwrite",
-            partition_by=[HOURLY_PARTITION],
-            writer_properties=WRITER,
-            commit_properties=CommitProperties(custom_metadata={SAME_ROWS: HOURLY_PARTITION}),
-            post_commithook_properties=NO_HOOKS,
-        )
+        columns = dict.fromkeys(field.name for field in table.schema().fields)
+        if has_hours_of_before(table):
+            date, hour = HOURLY_PARTITIONS_OF_BEFORE
+            del columns[hour]
+            columns[date] = f"CAST({time} AS DATE) AS {HOURLY_PARTITION}"
+        _write_again(table, columns, ORIGIN, HOURLY_PARTITION, f"ORDER BY {time}")
         days = len(table.partitions())
-    yield f"{uri} has a partition for each of {days:,} days in place of {folders:,} hours"
+    yield f"{uri} has a partition for each of {days:,} days, and the columns of this version"
+
+
+def _narrow_look_ups(settings: Settings) -> Iterator[str]:
+    """Mode lookup's change log keeps of a look-up what is read; the history has the rest.
+
+    Frontier and resume offset are application transactions: they stay with the table.
+    """
+    uri = settings.table_uri(settings.names.change_log(Mode.LOOKUP))
+    if not DeltaTable.is_deltatable(uri):
+        return
+    table = open_table(uri)
+    is_of_before = has_more_fields(table, LOOK_UP)
+    with translate_delta_errors(uri):
+        if is_of_before:
+            table.alter.set_table_properties({APPEND_ONLY: "false"})
+            columns = dict.fromkeys(field.name for field in table.schema().fields)
+            _write_again(table, columns, LOOK_UP, CHANGE_PARTITION, "ORDER BY commit_lsn")
+        if table.metadata().configuration.get(APPEND_ONLY) == "false":  # also after a kill
+            table.alter.set_table_properties({APPEND_ONLY: "true"})
+    if is_of_before:
+        yield f"{uri} keeps of each look-up its snapshot and its position"
+
+
+def _write_again(
+    table: DeltaTable,
+    columns: Mapping[str, str | None],
+    narrowed: Mapping[str, str],
+    partition: str,
+    order: str,
+) -> None:
+    """All rows in one commit, with these columns; what says otherwise is SQL.
+
+    narrowed: name and Delta type of a struct that keeps these fields alone.
+    """
+    [(name, kind)] = narrowed.items()
+    selected = {column: text or f'"{column}"' for column, text in columns.items()}
+    if name in selected:
+        fields = ", ".join(f"'{one.name}', {name}['{one.name}']" for one in arrow_type(kind))
+        selected[name] = f"CASE WHEN {name} IS NOT NULL THEN named_struct({fields}) END AS {name}"
+    rows = f"SELECT {', '.join(selected.values())} FROM rows_of {order}"  # noqa: S608 - names only
+    write_deltalake(
+        table,
+        run_query(rows, {"rows_of": table}),
+        mode="overwrite",
+        schema_mode="overwrite",
+        partition_by=[partition],
+        writer_properties=WRITER,
+        commit_properties=CommitProperties(custom_metadata={SAME_ROWS: partition}),
+        post_commithook_properties=NO_HOOKS,
+    )
 
 
 def _forget_writer(settings: Settings, uri: str) -> None:
