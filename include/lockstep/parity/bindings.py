@@ -105,7 +105,7 @@ def has_repeated_keys(settings: Settings, plan: Plan, window: Window, ready: Rea
 
 
 def _of_key(plan: Plan, batch: "DataFrame", is_repeated: bool) -> "DataFrame":
-    """Grouping a million rows takes as long as half of the comparison, so only where it must."""
+    """Grouping sorts all rows of the window once more, so only where it must."""
     from pyspark.sql import functions as F  # noqa: N812
 
     row = F.struct(*_values(plan), _origin(batch)).alias("batch")

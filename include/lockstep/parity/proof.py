@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_AT_ONCE = 25_000
-"""Facts whose versions, and those of all that they lead to, are in memory: about 100 MB."""
+"""Facts whose versions, and those of all that they lead to, are in memory at once."""
 
 
 @dataclass(frozen=True)
