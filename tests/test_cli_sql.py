@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from lockstep.cli import app
-from lockstep.errors import LakehouseError, QueryError
+from lockstep.errors import LakehouseError
+from lockstep.sources.errors import QueryError
 from pizzeria import names as pizzeria
 from typer.testing import CliRunner
 

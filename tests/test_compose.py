@@ -22,7 +22,7 @@ import yaml
 from lockstep import jars
 from lockstep.accounts import KafkaUser, Role
 from lockstep.devstack import container, postgres
-from lockstep.errors import JarsIncompleteError
+from lockstep.jars.errors import JarsIncompleteError
 from lockstep.settings import PASSWORD_FIELDS, Settings
 
 from tests.project import PROJECT_DIR

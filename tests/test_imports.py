@@ -71,7 +71,17 @@ ALLOWED = {
     "publish": FOUNDATION | {"ledger", "pipeline", "sinks", "sources", "supervise"},
     "cli": FOUNDATION
     | {
-        *("airflow_admin", "batch", "capture", "devstack", "host", "jars", "ledger", "maintain"),
+        *(
+            "airflow_admin",
+            "batch",
+            "capture",
+            "cdc",
+            "devstack",
+            "host",
+            "jars",
+            "ledger",
+            "maintain",
+        ),
         *("observe", "parity", "parity_pages", "pipeline", "publish", "quality", "repair"),
         *("sources", "streams", "supervise"),
     },

@@ -16,8 +16,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from lockstep.errors import JarsIncompleteError
 from lockstep.jars import PARTS, classpath, read_lock
+from lockstep.jars.errors import JarsIncompleteError
 from lockstep.jars.install import ATTEMPTS, MANIFEST, install, resolve
 from lockstep.jars.lock import LockedJar, locked_as_found, write_lock
 from lockstep.jars.progress import Progress

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.errors import JarsIncompleteError
 from lockstep.jars import classpath, own_jar
+from lockstep.jars.errors import JarsIncompleteError
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from lockstep.airflow_ops import cutover
-from lockstep.errors import CutoverRefusedError
 from lockstep.model.modes import FEEDS, PUBLISHER
 from lockstep.publish import switch
+from lockstep.publish.errors import CutoverRefusedError
 from pizzeria import names as pizzeria
 
 from tests.project import PROJECT_DIR

@@ -63,7 +63,7 @@ def test_a_job_inherits_no_secret_of_airflow(submit, monkeypatch, tmp_path):
 
 
 def test_the_jars_are_looked_up_only_when_the_task_runs(monkeypatch, tmp_path):
-    from lockstep.errors import JarsIncompleteError
+    from lockstep.jars.errors import JarsIncompleteError
 
     monkeypatch.setenv("LOCKSTEP_JARS_DIR", str(tmp_path))
     assert enrich.submit_arguments(Settings.load())["jars"] == "{{ spark_jars() }}"

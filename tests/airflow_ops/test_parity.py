@@ -16,13 +16,14 @@ from lockstep.airflow_ops import parity
 from lockstep.airflow_ops.parity import CompareWindowOperator, CutPassedTrigger
 from lockstep.airflow_ops.quality_gate import DataDocsLink
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator
-from lockstep.errors import QualityStoreError, StreamError
+from lockstep.errors import StreamError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import CheckStatus, DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.quality import CheckResult, QualityReport
+from lockstep.quality.errors import QualityStoreError
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState, write_desired
 from pizzeria.names import REPAIR_DAG_ID

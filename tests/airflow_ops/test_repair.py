@@ -12,18 +12,15 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 from lockstep.airflow_ops import repair
-from lockstep.errors import (
-    PostgresUnavailableError,
-    RepairRefusedError,
-    WindowNotWrittenError,
-    WriterBusyError,
-)
+from lockstep.errors import WindowNotWrittenError, WriterBusyError
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import plan_named
 from lockstep.repair import plan as planning
 from lockstep.repair import run as repairing
 from lockstep.repair.changed_rows import ChangedRow, How
+from lockstep.repair.errors import RepairRefusedError
 from lockstep.repair.plan import RepairPlan
+from lockstep.sources.errors import PostgresUnavailableError
 from pizzeria import names as pizzeria
 
 from tests.project import PROJECT_DIR

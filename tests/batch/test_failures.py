@@ -15,16 +15,13 @@ from deltalake import write_deltalake
 from lockstep.accounts import Role
 from lockstep.batch.preflight import check_ready
 from lockstep.batch.run import run_window
-from lockstep.errors import (
-    JarsIncompleteError,
-    LakehouseError,
-    PostgresUnavailableError,
-    WriterBusyError,
-)
+from lockstep.errors import LakehouseError, WriterBusyError
+from lockstep.jars.errors import JarsIncompleteError
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.hourly_runs import HOURLY_PARTITIONS_OF_BEFORE
 from pizzeria.names import ORDERS_ENRICHED_BATCH
 from pydantic import SecretStr

@@ -2,8 +2,9 @@
 
 import pytest
 from lockstep.batch.spark_errors import spark_failures
-from lockstep.errors import LakehouseError, LockstepError, PostgresUnavailableError
+from lockstep.errors import LakehouseError, LockstepError
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 
 
 class SparkError(Exception):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 from lockstep.cdc import records
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import MESSAGES
-from lockstep.errors import PoisonedRecordError
 from pizzeria.names import CLIENTS, ORDERS, ORDERS_MESSAGE_PREFIX, OUTBOX
 
 from tests.streams.topics import DECODER

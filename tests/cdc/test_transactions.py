@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 from lockstep.cdc import transactions
+from lockstep.cdc.errors import SnapshotRepeatedError
 from lockstep.cdc.records import MESSAGES, Begin, Record, Skipped, SnapshotNotice
 from lockstep.cdc.transactions import TRUNCATE, Transaction, TransactionTracker
-from lockstep.errors import SnapshotRepeatedError
 from pizzeria.names import CLIENTS, ORDERS, OUTBOX, TABLES
 
 from tests.cdc.histories import COMMITS, change, delivered, end, interleaved, placed

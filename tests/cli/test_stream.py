@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 import pytest
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.cli import app
-from lockstep.errors import StreamBusyError
 from lockstep.settings import Settings
 from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction
 from lockstep.streams import skip
 from lockstep.supervise import launcher, lease
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, HeartbeatError, write_heartbeat
 from typer.testing import CliRunner, Result
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psycopg
 from lockstep.accounts import Role
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.enrich.plans import result_columns
-from lockstep.errors import PoisonedRecordError
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.plan import plan_named

@@ -19,8 +19,17 @@ from lockstep.accounts import KafkaUser, Role
 from lockstep.capture import connector, preflight
 from lockstep.capture.connectors import embedded_connector
 from lockstep.capture.reset import reset_capture
-from lockstep.errors import (
-    FeedReplacedError,
+from lockstep.host.environment import settings_environment
+from lockstep.kafka_login import client
+from lockstep.model.modes import StreamMode
+from lockstep.publish import conditions
+from lockstep.publish import switch as cutover
+from lockstep.publish.errors import FeedReplacedError
+from lockstep.publish.step import step
+from lockstep.settings import PASSWORD_FIELDS, Settings
+from lockstep.sources.delta import open_table
+from lockstep.sources.postgres import connect
+from lockstep.streams.errors import (
     OtherDatabaseError,
     SlotLostError,
     SlotRecreatedError,
@@ -28,15 +37,6 @@ from lockstep.errors import (
     TopicRecreatedError,
     TopicUnknownError,
 )
-from lockstep.host.environment import settings_environment
-from lockstep.kafka_login import client
-from lockstep.model.modes import StreamMode
-from lockstep.publish import conditions
-from lockstep.publish import switch as cutover
-from lockstep.publish.step import step
-from lockstep.settings import PASSWORD_FIELDS, Settings
-from lockstep.sources.delta import open_table
-from lockstep.sources.postgres import connect
 from lockstep.streams.identity import checkpoint_location, claim, read_remembered, table_of
 from lockstep.supervise import launcher
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat

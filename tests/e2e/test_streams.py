@@ -14,7 +14,6 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from lockstep.errors import StreamBusyError
 from lockstep.ledger import book
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
@@ -31,6 +30,7 @@ from lockstep.sinks.window_conditions import of_time
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table, run_query
 from lockstep.supervise import launcher
+from lockstep.supervise.errors import StreamBusyError
 from lockstep_tools.soak import kills
 from lockstep_tools.soak.kills import Target
 from lockstep_tools.soak.report import Progress

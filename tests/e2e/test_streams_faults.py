@@ -12,11 +12,11 @@ from unittest import mock
 import psycopg
 import pytest
 from lockstep.accounts import Role
-from lockstep.errors import StreamFailedError
 from lockstep.faults import Point
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
+from lockstep.supervise.errors import StreamFailedError
 from lockstep_tools.soak.checks import Checks
 from pizzeria.shop.moving_pizzas import Movers, open_round
 

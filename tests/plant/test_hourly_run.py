@@ -16,7 +16,7 @@ from lockstep.batch.pipeline_run import PipelineRun, run_pipeline
 from lockstep.cdc.cuts import Cut, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.cli import app
-from lockstep.errors import LakehouseError, LockstepError, PostgresUnavailableError, WindowError
+from lockstep.errors import LakehouseError, LockstepError, WindowError
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.catalog import write_catalog
@@ -24,7 +24,7 @@ from lockstep.pipeline.errors import CatalogError, PipelineError
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.delta import open_table
-from lockstep.sources.errors import SourceValueError
+from lockstep.sources.errors import PostgresUnavailableError, SourceValueError
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 

@@ -3,17 +3,17 @@
 from pathlib import Path
 
 import pytest
-from lockstep.errors import (
+from lockstep.pipeline.project import read_project
+from lockstep.settings import Settings, source_password_setting
+from lockstep.sources.capture import CaptureFacts
+from lockstep.sources.errors import PostgresUnavailableError
+from lockstep.streams import source_identity
+from lockstep.streams.errors import (
     OtherCaptureError,
-    PostgresUnavailableError,
     SlotLostError,
     SlotRecreatedError,
     TopicIncompleteError,
 )
-from lockstep.pipeline.project import read_project
-from lockstep.settings import Settings, source_password_setting
-from lockstep.sources.capture import CaptureFacts
-from lockstep.streams import source_identity
 from lockstep.streams.source_history import history_log
 from lockstep.streams.source_identity import SourceIdentity
 

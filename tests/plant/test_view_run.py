@@ -14,7 +14,7 @@ from lockstep.batch.pipeline_run import run_pipeline
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.cli import app
 from lockstep.enrich.plans import result_columns
-from lockstep.errors import LockstepError, PostgresUnavailableError
+from lockstep.errors import LockstepError
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.catalog import write_catalog
@@ -22,7 +22,7 @@ from lockstep.pipeline.errors import CatalogError, PipelineError
 from lockstep.pipeline.result import RESULT_FILE, write_result
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.delta import open_table
-from lockstep.sources.errors import SourceValueError
+from lockstep.sources.errors import PostgresUnavailableError, SourceValueError
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 

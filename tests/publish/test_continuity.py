@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.errors import CutoverRefusedError, FeedBehindError, FeedReplacedError
 from lockstep.model.modes import StreamMode
 from lockstep.publish import conditions
 from lockstep.publish import switch as cutover
+from lockstep.publish.errors import CutoverRefusedError, FeedBehindError, FeedReplacedError
 from lockstep.publish.publisher import Publisher
 from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from lockstep.cli import app
-from lockstep.errors import StreamBusyError
 from lockstep.model.modes import PUBLISHER, StreamMode
 from lockstep.pipeline import plan, project
 from lockstep.pipeline.folder import QUERY_FILE
@@ -21,6 +20,7 @@ from lockstep.publish.publisher import Publisher
 from lockstep.settings import Settings
 from lockstep.sinks import append_log
 from lockstep.supervise import launcher, lease
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
 from lockstep.supervise.observation import observe, observe_started

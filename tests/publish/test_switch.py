@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.errors import CutoverRefusedError, LockstepError, WriterBusyError
+from lockstep.errors import LockstepError, WriterBusyError
 from lockstep.ledger import book, cutovers
 from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
@@ -15,6 +15,7 @@ from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.result import write_result
 from lockstep.publish import conditions, formatting
 from lockstep.publish import switch as cutover
+from lockstep.publish.errors import CutoverRefusedError
 from lockstep.publish.step import step
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings

@@ -14,10 +14,11 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit
-from lockstep.errors import LakehouseError, QualityStoreError, WindowNotWrittenError
+from lockstep.errors import LakehouseError, WindowNotWrittenError
 from lockstep.model.verdict import CheckStatus
 from lockstep.pipeline.plan import plan_named
 from lockstep.quality import check_window
+from lockstep.quality.errors import QualityStoreError
 from lockstep.quality.suite import row_checks
 from pizzeria.names import MANIFEST
 

@@ -11,16 +11,18 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.accounts import Role
 from lockstep.cdc.run_commits import RepairCommit
-from lockstep.errors import PostgresUnavailableError, RepairRefusedError, WriterBusyError
+from lockstep.errors import WriterBusyError
 from lockstep.model.verdict import CheckStatus
 from lockstep.quality import check_window
 from lockstep.repair import plan as room
 from lockstep.repair.changed_rows import How
+from lockstep.repair.errors import RepairRefusedError
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.hourly_runs import written_by
 from pizzeria.names import ORDERS_ENRICHED_BATCH
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 import psycopg
 import pytest
 from lockstep.accounts import Role
-from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import connect
 from pizzeria.shop.executor import execute
 from pizzeria.shop.generator import GenerateReport, generate

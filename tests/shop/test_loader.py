@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from pizzeria.commands.orders import group
 from pizzeria.errors import InputDataError
 from pizzeria.shop.loader import load

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 from lockstep.accounts import Role
 from lockstep.devstack import control
-from lockstep.errors import PostgresUnavailableError
 from lockstep.host import process
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep_tools.soak.published import read_published
 from pizzeria.shop.moving_pizzas import PIZZAS_EACH, Move, Movers, Round, open_round
 

@@ -10,12 +10,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
 from lockstep.capture.topic_rights import grant_reading
-from lockstep.errors import StreamError, TopicIncompleteError
+from lockstep.errors import StreamError
 from lockstep.kafka_login import client
 from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.streams import identity
+from lockstep.streams.errors import TopicIncompleteError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

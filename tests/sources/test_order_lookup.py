@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from lockstep.accounts import Role
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.errors import PostgresUnavailableError
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.result import Result
 from lockstep.settings import Settings
 from lockstep.sources import kept_connection, order_lookup
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.order_lookup import MOMENT, judged, look_up_rows, seen_columns
 from lockstep.sources.postgres import role_connection
 from pydantic import SecretStr

@@ -4,15 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from lockstep.errors import (
-    CaptureUnwatchedError,
-    PostgresUnavailableError,
-    SlotLostError,
-    TopicUnknownError,
-)
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.streams import capture_watch
 from lockstep.streams.capture_watch import CaptureWatch
+from lockstep.streams.errors import CaptureUnwatchedError, SlotLostError, TopicUnknownError
 from lockstep.streams.identity import StreamIdentity
 
 from tests.streams.conftest import MODE, WHOLE, Services

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lockstep.errors import PoisonedRecordError
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.model.modes import HISTORY
 from lockstep.settings import Settings
 from lockstep.streams import driver

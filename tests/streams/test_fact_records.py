@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import MESSAGES, Change
-from lockstep.errors import PoisonedRecordError
 from lockstep.streams.table_rows import TableRow
 from pizzeria.names import CLIENTS, ORDERS, ORDERS_MESSAGE_PREFIX, OUTBOX, PIZZAS
 

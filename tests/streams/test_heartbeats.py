@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from lockstep.cdc.records import End
 from lockstep.cdc.transactions import TransactionTracker
-from lockstep.errors import PostgresUnavailableError
 from lockstep.model.modes import StreamMode
 from lockstep.observe.latency import LatencyWindow
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.streams import heartbeats, published
 from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.runner import Progress, Runner

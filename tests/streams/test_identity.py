@@ -5,24 +5,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lockstep.errors import (
-    LockstepError,
-    OtherDatabaseError,
-    PostgresUnavailableError,
-    SlotLostError,
-    SlotRecreatedError,
-    StreamCheckpointMissingError,
-    StreamError,
-    TopicIncompleteError,
-    TopicRecreatedError,
-    TopicUnknownError,
-)
+from lockstep.errors import LockstepError, StreamError
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of
 from lockstep.sources.delta import open_table
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.streams import identity
 from lockstep.streams.capture_watch import CaptureWatch
+from lockstep.streams.errors import (
+    OtherDatabaseError,
+    SlotLostError,
+    SlotRecreatedError,
+    StreamCheckpointMissingError,
+    TopicIncompleteError,
+    TopicRecreatedError,
+    TopicUnknownError,
+)
 from lockstep.streams.identity import (
     JOINED_WITH_HISTORY,
     checkpoint_location,

@@ -13,12 +13,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.devstack import control
-from lockstep.errors import StreamError, TopicRecreatedError, TopicUnknownError
+from lockstep.errors import StreamError
 from lockstep.kafka_login import client
 from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.streams import identity
+from lockstep.streams.errors import TopicRecreatedError, TopicUnknownError
 from lockstep.streams.identity import StreamIdentity, compare, read_capture
 from lockstep_tools.soak.connector_restarts import kill
 from pizzeria.names import CHANGE_TOPIC

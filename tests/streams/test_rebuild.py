@@ -5,12 +5,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lockstep.errors import StreamCheckpointMissingError, StreamError, StreamFailedError
+from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached, capture_id_of, reached_of
 from lockstep.sources.delta import open_table, table_uris
 from lockstep.streams import identity, rebuild
+from lockstep.streams.errors import StreamCheckpointMissingError
 from lockstep.streams.identity import Capture, checkpoint_location, claim
+from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.folder import mode_folder
 
 from tests.streams.conftest import MODE, Services, write_orders

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from lockstep.cdc import transactions
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.errors import StreamError
 from lockstep.faults import Point
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings

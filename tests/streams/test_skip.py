@@ -6,8 +6,9 @@ from datetime import UTC
 
 import pytest
 from deltalake import DeltaTable
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.errors import StreamError
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sources import given_up as room

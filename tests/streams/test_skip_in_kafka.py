@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
 from lockstep.capture.topic_rights import grant_reading
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.errors import PoisonedRecordError
 from lockstep.kafka_login import client
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.pipeline_names import PipelineNames

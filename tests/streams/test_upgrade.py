@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
-from lockstep.errors import LakehouseError, StreamBusyError, WriterBusyError
+from lockstep.errors import LakehouseError, WriterBusyError
 from lockstep.ledger.book import append_rows
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.delta_types import arrow_type
@@ -29,6 +29,7 @@ from lockstep.streams.rebuild import rebuild
 from lockstep.streams.upgrade import HISTORY_OF_BEFORE
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import OWN, folder_of_before, mode_folder, workers
 from pizzeria.names import (
     LAKEHOUSE_TABLES,

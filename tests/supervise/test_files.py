@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lockstep.errors import StreamBusyError, StreamError
+from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import Desired, DesiredState, read_desired, write_desired
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.heartbeat import (
     DriverState,

@@ -6,9 +6,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from lockstep.errors import StreamBusyError
 from lockstep.supervise import keeper, launcher, lease
 from lockstep.supervise.desired import DesiredState, desired_path, read_desired, write_desired
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
 

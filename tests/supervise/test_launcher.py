@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from lockstep.errors import StreamBusyError, StreamFailedError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, desired_path, read_desired
+from lockstep.supervise.errors import StreamBusyError, StreamFailedError
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 from lockstep.supervise.observation import observe, running_workers

@@ -1,7 +1,8 @@
 """Restarts back off, are limited, and start anew after a long time of work."""
 
-from lockstep.errors import PoisonedRecordError, PostgresUnavailableError
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.pipeline.errors import CatalogError, PipelineError
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.supervise.heartbeat import HeartbeatError
 from lockstep.supervise.restart_policy import (
     PROVEN_SECONDS,

@@ -14,13 +14,9 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from lockstep.errors import (
-    LockstepError,
-    RepairRefusedError,
-    WindowError,
-    WindowNotWrittenError,
-)
+from lockstep.errors import LockstepError, WindowError, WindowNotWrittenError
 from lockstep.model.window import Window
+from lockstep.repair.errors import RepairRefusedError
 from lockstep.settings import Settings
 
 ANSWERED_WITHIN = timedelta(days=1)

@@ -12,8 +12,9 @@ from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lockstep.airflow_ops.stream_health import StreamHealthTrigger, WakeReason
-from lockstep.errors import LockstepError, StreamFailedError
+from lockstep.errors import LockstepError
 from lockstep.settings import Settings
+from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.restart_policy import RESTARTS_MAX, GiveUp, after_failure
 
 __all__ = ["SuperviseStreamOperator", "restarts_param"]

@@ -2,11 +2,11 @@
 
 from lockstep import jars
 from lockstep.accounts import Role
-from lockstep.errors import PostgresUnavailableError
 from lockstep.model.modes import ReadMode
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import require_writable
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.hourly_runs import open_hourly, require_layout
 from lockstep.sources.postgres import connect
 

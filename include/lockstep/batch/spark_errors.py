@@ -6,13 +6,9 @@ from contextlib import contextmanager
 import psycopg
 
 from lockstep.batch.errors import ResultRefusedError
-from lockstep.errors import (
-    ConfigurationError,
-    LakehouseError,
-    LockstepError,
-    PostgresUnavailableError,
-)
+from lockstep.errors import ConfigurationError, LakehouseError, LockstepError
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 
 _NO_ROOM = ("No space left on device", "Disk quota exceeded", "File too large")
 _NO_RIGHTS = ("Read-only file system", "Permission denied", "Mkdirs failed")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from msgspec import Raw, Struct
 
-from lockstep.errors import PoisonedRecordError
+from lockstep.cdc.errors import PoisonedRecordError
 
 MESSAGES = "messages"
 """Stands for the table of a logical message where changes are counted or asked for by table."""

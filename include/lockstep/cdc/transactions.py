@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lockstep.cdc.cuts import XID_SPAN
+from lockstep.cdc.errors import SnapshotRepeatedError
 from lockstep.cdc.records import Begin, Change, End, Record, Skipped, SnapshotNotice, Tombstone
-from lockstep.errors import SnapshotRepeatedError
 from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 
 XIDS_AHEAD_MAX = 2**30

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lockstep.errors import LakehouseError, QueryError
+from lockstep.errors import LakehouseError
 from lockstep.settings import Settings
+from lockstep.sources.errors import QueryError
 
 if TYPE_CHECKING:
     import pyarrow as pa

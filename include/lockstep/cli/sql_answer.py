@@ -24,8 +24,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from lockstep.errors import QueryError
 from lockstep.sources.delta import reason
+from lockstep.sources.errors import QueryError
 
 WIDTH_WITHOUT_TERMINAL = 100
 """Columns of a table that goes to a file or a task log."""

@@ -101,7 +101,7 @@ def _windows(one: "GivenUpRecords", looked_up: set[str]) -> str:
 
 def _stopped_by_a_record(settings: Settings) -> list[str]:
     """The modes that no driver runs, and whose last one named a record that cannot be read."""
-    from lockstep.errors import PoisonedRecordError
+    from lockstep.cdc.errors import PoisonedRecordError
     from lockstep.supervise.observation import observe
 
     seen = [observe(settings, mode) for mode in StreamMode]

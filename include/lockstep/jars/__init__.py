@@ -6,7 +6,7 @@ is in ``ivy`` and ``install`` (`make setup`); neither is ever imported from here
 
 from pathlib import Path
 
-from lockstep.errors import JarsIncompleteError
+from lockstep.jars.errors import JarsIncompleteError
 from lockstep.jars.lock import LOCK_FILE, PARTS, LockedJar, read_lock
 from lockstep.settings import Settings
 

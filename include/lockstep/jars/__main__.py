@@ -5,7 +5,8 @@ import time
 
 from rich.console import Console
 
-from lockstep.errors import JarsIncompleteError, LockstepError
+from lockstep.errors import LockstepError
+from lockstep.jars.errors import JarsIncompleteError
 from lockstep.jars.install import install, resolve
 from lockstep.jars.lock import LOCK_FILE, write_lock
 from lockstep.jars.progress import Progress

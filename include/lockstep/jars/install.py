@@ -17,8 +17,8 @@ from typing import IO
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from lockstep.errors import JarsIncompleteError
 from lockstep.jars import ivy
+from lockstep.jars.errors import JarsIncompleteError
 from lockstep.jars.lock import LOCK_FILE, PARTS, LockedJar, locked_as_found, read_lock, sha256_of
 from lockstep.jars.progress import Progress
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 
-from lockstep.errors import JarsIncompleteError
+from lockstep.jars.errors import JarsIncompleteError
 
 RUN_SECONDS_MAX = 1800
 """Longest one resolution may take: 13 times the coldest one seen (143 s)."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockstep.errors import JarsIncompleteError
+from lockstep.jars.errors import JarsIncompleteError
 
 PARTS = ("spark", "kafka", "connect")
 LOCK_FILE = Path(__file__).with_name("jars.sha256")

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from rich.filesize import decimal
 
-from lockstep.errors import LakehouseError, LockstepError, StreamBusyError, WriterBusyError
+from lockstep.errors import LakehouseError, LockstepError, WriterBusyError
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.sizes import in_words, size_of
 from lockstep.model.modes import HISTORY, StreamMode
@@ -24,6 +24,7 @@ from lockstep.sinks.dead_files import dead_files, remove_dead_files
 from lockstep.sinks.local_lakehouse import local_folder, require_writable, writer_lock
 from lockstep.supervise import lease
 from lockstep.supervise.desired import is_desired
+from lockstep.supervise.errors import StreamBusyError
 
 PATIENCE_SECONDS = 10.0
 """For another writer's commit; an hourly run holds its table longer, and comes again in an hour."""

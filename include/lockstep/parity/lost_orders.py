@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from msgspec.structs import astuple
 
 from lockstep.cdc.cuts import XID_SPAN
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import Change, ReadRow, Record, RecordDecoder, Skipped, table_text
-from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.errors import StreamError
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.row_keys import Key
 from lockstep.settings import Settings

@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 
 from deltalake import DeltaTable
 
-from lockstep.errors import CutoverRefusedError
 from lockstep.ledger import book
 from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, verified
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import HOUR, last_due_window
+from lockstep.publish.errors import CutoverRefusedError
 from lockstep.publish.table import Fed
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of, reached_of

@@ -7,8 +7,8 @@ capture that their rows are of; nothing else is asked. What follows from an answ
 
 from deltalake import DeltaTable
 
-from lockstep.errors import FeedBehindError, FeedReplacedError
 from lockstep.pipeline.row_keys import RowKeys, quoted
+from lockstep.publish.errors import FeedBehindError, FeedReplacedError
 from lockstep.publish.table import Fed
 from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sources.delta import run_query

@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 
 from deltalake import DeltaTable
 
-from lockstep.errors import CutoverRefusedError
 from lockstep.ledger import cutovers
 from lockstep.ledger.cutovers import Cutover
 from lockstep.ledger.entries import Verified
 from lockstep.model.modes import BATCH, StreamMode
 from lockstep.pipeline.plan import Plan
 from lockstep.publish import conditions
+from lockstep.publish.errors import CutoverRefusedError
 from lockstep.publish.from_hourly import publish_hourly
 from lockstep.publish.from_stream import publish_all
 from lockstep.publish.step import publish_new

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from lockstep.errors import LakehouseError, QueryError
+from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
 from lockstep.pipeline.checks import NO_CHECKS, ChecksManifest
 from lockstep.pipeline.errors import ManifestError
@@ -21,6 +21,7 @@ from lockstep.pipeline.row_keys import RowKeys
 from lockstep.quality.change_sql import changes_sql
 from lockstep.quality.row_sql import rows_sql
 from lockstep.sources import delta
+from lockstep.sources.errors import QueryError
 
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _ABSENT = "(absent)"

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from lockstep.errors import QualityStoreError
 from lockstep.file_lock import FileLock
 from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window
 from lockstep.quality import data_docs
+from lockstep.quality.errors import QualityStoreError
 from lockstep.quality.gx_results import check_results
 from lockstep.quality.report import CheckResult
 from lockstep.quality.suite import Check, Suite

@@ -13,13 +13,14 @@ from deltalake import DeltaTable
 
 from lockstep.accounts import Role
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot
-from lockstep.errors import LakehouseError, RepairRefusedError
+from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.row_keys import Key, RowKeys, quoted
 from lockstep.pipeline.values import comparable
 from lockstep.repair.changed_rows import ChangedRow, how_changed
+from lockstep.repair.errors import RepairRefusedError
 from lockstep.settings import Settings
 from lockstep.sinks.window_conditions import inside
 from lockstep.sources import delta

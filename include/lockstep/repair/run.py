@@ -12,13 +12,13 @@ from typing import Any
 from lockstep.accounts import Role
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RepairCommit
-from lockstep.errors import RepairRefusedError
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pipeline.row_keys import RowKeys, quoted
 from lockstep.repair.changed_rows import ChangedRow, How
+from lockstep.repair.errors import RepairRefusedError
 from lockstep.repair.plan import look
 from lockstep.settings import Settings
 from lockstep.sinks.delta_rows import replace_rows

@@ -12,9 +12,10 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lockstep.errors import LakehouseError, QueryError
+from lockstep.errors import LakehouseError
 from lockstep.pipeline.names import sql_name
 from lockstep.settings import Settings
+from lockstep.sources.errors import QueryError
 
 # An object store that does not answer is reported after seconds; delta-rs would retry for minutes.
 _OBJECT_STORE_PATIENCE = {

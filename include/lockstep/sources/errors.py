@@ -7,3 +7,11 @@ class SourceValueError(LockstepError):
     """A table of a source has values that a Delta table cannot hold, or that are in no window."""
 
     restart_helps = False
+
+
+class PostgresUnavailableError(LockstepError):
+    """PostgreSQL does not answer, refuses the role, or lacks a table."""
+
+
+class QueryError(LockstepError):
+    """A SQL query over the lakehouse cannot be answered."""

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.accounts import Role
-from lockstep.errors import PostgresUnavailableError
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.published_rows import value_decoder
 from lockstep.pipeline.result import Result
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.kept_connection import answer
 from lockstep.sources.postgres import RoleConnection, role_connection
 from lockstep.sources.python_worker import spare_garbage_collection

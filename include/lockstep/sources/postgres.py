@@ -12,8 +12,8 @@ import psycopg
 from psycopg import errors
 
 from lockstep.accounts import Role
-from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 
 
 @dataclass(frozen=True)

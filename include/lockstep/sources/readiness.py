@@ -8,13 +8,13 @@ from pathlib import Path
 
 import psycopg
 
-from lockstep.errors import PostgresUnavailableError
 from lockstep.pipeline.catalog import Catalog, Column, Table, TableName
 from lockstep.pipeline.errors import CatalogError
 from lockstep.pipeline.pg_types import parse_type
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.project import Source
 from lockstep.sources.database_catalog import read_database_catalog
+from lockstep.sources.errors import PostgresUnavailableError
 
 _RIGHTS = Path(__file__).with_name("catalog_reads") / "rights.sql"
 

@@ -10,13 +10,9 @@ import traceback
 
 from lockstep.capture import connector
 from lockstep.capture.connectors import embedded_connector
-from lockstep.errors import (
-    CaptureUnwatchedError,
-    LockstepError,
-    StreamError,
-    TopicUnknownError,
-)
+from lockstep.errors import LockstepError, StreamError
 from lockstep.settings import Settings
+from lockstep.streams.errors import CaptureUnwatchedError, TopicUnknownError
 from lockstep.streams.identity import StreamIdentity, compare, read_capture
 
 LOOK_SECONDS = 5.0

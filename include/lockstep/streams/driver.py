@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
-from lockstep.errors import LockstepError, PoisonedRecordError, StreamBusyError
+from lockstep.cdc.errors import PoisonedRecordError
+from lockstep.errors import LockstepError
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.settings import Settings
@@ -31,6 +32,7 @@ from lockstep.streams.modes import Modes, stage_of
 from lockstep.streams.runner import Runner
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
 
 if TYPE_CHECKING:

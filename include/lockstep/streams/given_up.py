@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import Record, RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.errors import PoisonedRecordError
 from lockstep.settings import Settings
 from lockstep.sources.given_up import given_up_ranges
 

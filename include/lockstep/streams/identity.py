@@ -15,18 +15,9 @@ from pathlib import Path
 import msgspec
 from deltalake import DeltaTable
 
+from lockstep.cdc.errors import BEGIN_AGAIN
 from lockstep.cdc.records import RecordDecoder, SnapshotNotice
-from lockstep.errors import (
-    BEGIN_AGAIN,
-    OtherDatabaseError,
-    SlotLostError,
-    SlotRecreatedError,
-    StreamCheckpointMissingError,
-    StreamError,
-    TopicIncompleteError,
-    TopicRecreatedError,
-    TopicUnknownError,
-)
+from lockstep.errors import StreamError
 from lockstep.host.files import make_private_folder, write_private
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.pipeline_names import PipelineNames
@@ -35,6 +26,15 @@ from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
 from lockstep.sources.capture import CaptureFacts, read_capture_facts
 from lockstep.sources.delta import open_table
+from lockstep.streams.errors import (
+    OtherDatabaseError,
+    SlotLostError,
+    SlotRecreatedError,
+    StreamCheckpointMissingError,
+    TopicIncompleteError,
+    TopicRecreatedError,
+    TopicUnknownError,
+)
 from lockstep.supervise.folder import mode_folder
 
 JOINED_WITH_HISTORY = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)

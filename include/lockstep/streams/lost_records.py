@@ -10,6 +10,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import (
     MESSAGES,
     Begin,
@@ -21,7 +22,6 @@ from lockstep.cdc.records import (
     Tombstone,
 )
 from lockstep.cdc.transactions import OffsetRange, widened
-from lockstep.errors import PoisonedRecordError
 from lockstep.sources.given_up import GivenUpRecords, GivenUpTransaction
 from lockstep.streams.fact_time import FactTime
 

@@ -14,7 +14,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.errors import StreamBusyError
 from lockstep.pipeline import names
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan, captured_tables, plans_of
@@ -38,6 +37,7 @@ from lockstep.streams.source_identity import SourceIdentity
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import rows_decoder
 from lockstep.supervise import lease
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.heartbeat import DriverState
 

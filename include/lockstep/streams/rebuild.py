@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.errors import LockstepError, StreamBusyError, StreamError, StreamFailedError
+from lockstep.errors import LockstepError, StreamError
 from lockstep.host.files import make_private_folder
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
@@ -38,6 +38,7 @@ from lockstep.streams.modes import JOINED, Modes, stage_of
 from lockstep.streams.runner import Runner
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, write_desired
+from lockstep.supervise.errors import StreamBusyError, StreamFailedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import Change, Record
 from lockstep.cdc.transactions import IncompleteTransaction, Transaction, TransactionTracker
-from lockstep.errors import PoisonedRecordError, StreamError
+from lockstep.errors import StreamError
 from lockstep.faults import Point, in_mode, reach
 from lockstep.observe.latency import LatencyWindow
 from lockstep.settings import Settings

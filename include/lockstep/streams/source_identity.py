@@ -12,13 +12,7 @@ from deltalake import DeltaTable
 
 from lockstep.capture import connector
 from lockstep.capture.connectors import of_source
-from lockstep.errors import (
-    LockstepError,
-    OtherCaptureError,
-    PostgresUnavailableError,
-    StreamError,
-    TopicIncompleteError,
-)
+from lockstep.errors import LockstepError, StreamError
 from lockstep.pipeline import names
 from lockstep.pipeline.project import Source
 from lockstep.settings import Settings
@@ -26,7 +20,9 @@ from lockstep.sinks.append_log import capture_id_of
 from lockstep.sources.capture import capture_facts_at, xid_at
 from lockstep.sources.change_topic import topic_id
 from lockstep.sources.delta import open_table
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.source_database import capturer_of
+from lockstep.streams.errors import OtherCaptureError, TopicIncompleteError
 from lockstep.streams.identity import (
     TOPIC_GONE_SECONDS,
     TOPIC_PAUSE_SECONDS,

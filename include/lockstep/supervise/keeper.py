@@ -6,10 +6,11 @@ a driver is a JVM, and five that start at once on two cores took two and a half 
 Each function may be called again at any time, by several at once: none doubles a stream.
 """
 
-from lockstep.errors import StreamBusyError, StreamError
+from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import workers
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import Observation, observe

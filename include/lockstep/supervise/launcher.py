@@ -18,12 +18,7 @@ from typing import NoReturn
 import psutil
 
 from lockstep.accounts import KafkaUser, Role
-from lockstep.errors import (
-    StreamBusyError,
-    StreamError,
-    StreamFailedError,
-    StreamNotStoppedError,
-)
+from lockstep.errors import StreamError
 from lockstep.host import process
 from lockstep.host.environment import settings_environment
 from lockstep.host.files import bounded_log, last_lines, make_private_folder
@@ -32,6 +27,7 @@ from lockstep.model.modes import PUBLISHER
 from lockstep.settings import PASSWORD_FIELDS, Settings
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, is_desired, write_desired
+from lockstep.supervise.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
 from lockstep.supervise.folder import mode_folder, workers
 from lockstep.supervise.health import error_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat

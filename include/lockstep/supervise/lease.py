@@ -6,10 +6,11 @@ The JVM keeps the descriptor (`pass_fds`), so that a mode is free only when it, 
 from pathlib import Path
 
 from lockstep import file_lock
-from lockstep.errors import StreamBusyError, StreamError
+from lockstep.errors import StreamError
 from lockstep.file_lock import FileLock
 from lockstep.host.files import make_private_folder
 from lockstep.settings import Settings
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import folder_of_before, mode_folder
 
 Lease = FileLock

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 
 from lockstep.accounts import Role
 from lockstep.devstack import control
-from lockstep.errors import StreamFailedError
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.supervise import launcher
+from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
 from pizzeria.names import ORDERS

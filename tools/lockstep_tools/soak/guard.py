@@ -11,11 +11,12 @@ from contextlib import contextmanager
 
 from lockstep.capture import connector
 from lockstep.capture.connectors import embedded_connector
-from lockstep.errors import LockstepError, ServiceError, StreamFailedError
+from lockstep.errors import LockstepError, ServiceError
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import keeper, launcher
 from lockstep.supervise.desired import DesiredState, write_desired
+from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.observation import Observation, observe
 from lockstep.supervise.patience import Patience
 from lockstep.supervise.restart_policy import GiveUp

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lockstep.devstack import control
-from lockstep.errors import PostgresUnavailableError
 from lockstep.host import process
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 
 from lockstep_tools.errors import SoakError
 from lockstep_tools.soak.catching_up import wait_until_caught_up

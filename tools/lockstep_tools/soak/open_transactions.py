@@ -15,8 +15,8 @@ from itertools import count, islice
 
 import psycopg
 from lockstep.accounts import Role
-from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import connect
 from pizzeria.names import CLIENTS, PIZZAS, TABLES
 from pizzeria.shop import operations as ops

@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 
-from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from pizzeria.shop.generator import generate
 from pizzeria.shop.moving_pizzas import Movers, Round
 

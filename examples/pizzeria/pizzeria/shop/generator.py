@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lockstep.accounts import Role
-from lockstep.errors import PostgresUnavailableError
 from lockstep.settings import Settings
+from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import connect
 
 from pizzeria.shop.executor import Ids, execute

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 
-from lockstep.errors import PostgresUnavailableError
+from lockstep.sources.errors import PostgresUnavailableError
 
 from pizzeria.shop.executor import NEVER
 from pizzeria.shop.operations import Transaction
