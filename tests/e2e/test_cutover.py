@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
-from lockstep.devstack.airflow import sign_in
+from lockstep.airflow_admin.client import sign_in
 from lockstep.ledger import book, cutovers
 from lockstep.model.modes import PUBLISHER, StreamMode
 from lockstep.model.verdict import Verdict

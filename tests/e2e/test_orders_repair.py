@@ -8,7 +8,7 @@ import httpx
 import psycopg
 import pytest
 from lockstep.accounts import Role
-from lockstep.devstack.airflow import sign_in
+from lockstep.airflow_admin.client import sign_in
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by

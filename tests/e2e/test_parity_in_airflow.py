@@ -12,9 +12,9 @@ from http.server import ThreadingHTTPServer
 import httpx
 import pytest
 from lockstep.accounts import Role
+from lockstep.airflow_admin.client import sign_in
 from lockstep.airflow_names import NOTIFY_CONNECTION
 from lockstep.devstack import control
-from lockstep.devstack.airflow import sign_in
 from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
