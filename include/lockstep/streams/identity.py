@@ -85,7 +85,12 @@ def identity_path(settings: Settings, mode: str) -> Path:
 
 def checkpoint_location(settings: Settings, mode: str) -> Path:
     """The folder of Spark's own bookkeeping of the mode's query."""
-    return mode_folder(settings, mode) / "checkpoint"
+    return checkpoint_in(mode_folder(settings, mode))
+
+
+def checkpoint_in(folder: Path) -> Path:
+    """The same in a worker's folder."""
+    return folder / "checkpoint"
 
 
 @dataclass(frozen=True)
