@@ -109,7 +109,7 @@ def table_missing(settings: Settings, table: str) -> Iterator[None]:
 def test_a_missing_table_is_named(pizzeria: Settings) -> None:
     with (
         table_missing(pizzeria, "clients"),
-        pytest.raises(PostgresUnavailableError, match="lacks clients;"),
+        pytest.raises(PostgresUnavailableError, match=r"lacks public\.clients;"),
     ):
         check_ready(pizzeria, ReadMode.TABLES)
 

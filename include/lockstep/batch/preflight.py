@@ -9,6 +9,7 @@ from lockstep.sinks.local_lakehouse import require_writable
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.hourly_runs import open_hourly, require_layout
 from lockstep.sources.postgres import connect
+from lockstep.sources.source_view import view_of
 
 
 def check_ready(settings: Settings, read_mode: ReadMode) -> None:
@@ -18,13 +19,13 @@ def check_ready(settings: Settings, read_mode: ReadMode) -> None:
     if (hourly := open_hourly(settings)) is not None:
         require_layout(hourly)
     plan = plan_named(settings.project, settings.names.pipeline)
-    relations = list(map(str, plan.tables))
-    if read_mode is ReadMode.VIEW:
-        relations.append(str(plan.manifest.view))
+    relations = [*plan.tables, *([view_of(plan)] if read_mode is ReadMode.VIEW else [])]
     with connect(settings, Role.BATCH_READER) as connection:
         found = connection.execute(
-            "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL",
-            (relations,),
+            "SELECT schema || '.' || name "
+            "FROM unnest(%s::text[], %s::text[]) AS asked(schema, name) "
+            "WHERE to_regclass(format('%%I.%%I', schema, name)) IS NULL",
+            ([one.schema for one in relations], [one.name for one in relations]),
         )
         missing = [name for (name,) in found]
     if missing:
