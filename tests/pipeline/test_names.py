@@ -109,6 +109,16 @@ def tables(rng: random.Random) -> Named:
     return names.table_path(name, mode), (name, mode)
 
 
+def all_tables(rng: random.Random) -> Named:
+    """Of a pipeline's and of a source's; no pipeline has the name of a source."""
+    pipeline, source = f"p{random_name(rng)}", f"s{random_name(rng)}"
+    of_pipeline = (names.published_path, names.ledger_path, names.differences_path)
+    of_source = (names.history_path, names.quarantine_path)
+    of = rng.choice([*of_pipeline, names.cutovers_path, *of_source])
+    name = source if of in of_source else pipeline
+    return names.sql_name(of(name)), (of, name)
+
+
 def table_names_in_sql(rng: random.Random) -> Named:
     path, address = tables(rng)
     return path.rsplit("/", 1)[-1], address
@@ -136,7 +146,16 @@ def topics_in_metrics(rng: random.Random) -> Named:
 
 
 ALL_KINDS = [
-    *(dags, tables, table_names_in_sql, slots, application_ids, prefixes, topics_in_metrics),
+    *(
+        dags,
+        tables,
+        all_tables,
+        table_names_in_sql,
+        slots,
+        application_ids,
+        prefixes,
+        topics_in_metrics,
+    ),
     *map(of_source, (names.change_topic, names.connector, names.publication)),
 ]
 

@@ -86,6 +86,16 @@ def test_a_problem_names_the_file() -> None:
             "6: port: 65536 is no port: write an integer from 1 to 65535",
         ),
         (
+            '"depot"',
+            '"depot"\nslot = "Of Depot"',
+            '6: slot: "Of Depot" is no slot\'s name: write 1 to 63 of a-z, 0-9 and _',
+        ),
+        (
+            '"depot"',
+            '"depot"\nconnector = "a.b"',
+            '6: connector: "a.b" is no connector\'s name: write A-Z, a-z, 0-9, _ and -',
+        ),
+        (
             '"follower"',
             '"follower"\npassword = "x"',
             (
