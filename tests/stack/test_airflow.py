@@ -7,6 +7,7 @@ import psutil
 import psycopg
 import pytest
 from lockstep.accounts import AIRFLOW_DATABASE, Role
+from lockstep.airflow_admin.client import sign_in
 from lockstep.devstack import airflow, control
 from lockstep.devstack.service import State
 from lockstep.host import process
@@ -33,7 +34,7 @@ def test_every_component_is_healthy(airflow_stack: Settings) -> None:
 
 
 def test_admin_signs_in_with_the_generated_password_only(airflow_stack: Settings) -> None:
-    token = airflow.sign_in(airflow_stack)
+    token = sign_in(airflow_stack)
     dags = httpx.get(
         f"{airflow_stack.airflow_url}/api/v2/dags",
         headers={"Authorization": f"Bearer {token}"},
@@ -42,7 +43,7 @@ def test_admin_signs_in_with_the_generated_password_only(airflow_stack: Settings
     assert dags.status_code == 200
     wrong = airflow_stack.model_copy(update={"airflow_ui_password": SecretStr("wrong")})
     with pytest.raises(airflow.ServiceError, match="refuses the password of admin"):
-        airflow.sign_in(wrong)
+        sign_in(wrong)
     assert httpx.get(f"{airflow_stack.airflow_url}/api/v2/dags", timeout=30).status_code == 401
 
 

@@ -34,10 +34,11 @@ from lockstep.errors import ConfigurationError
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.pipeline_names import names_of
 from lockstep.pipeline.plan import Plan, plans_of
 from lockstep.pipeline.project import Source, read_project
 from lockstep.pipeline.types import stopping_columns
-from lockstep.project import read_project_file
+from lockstep.project import project_dir, read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, role_connection
 from lockstep.sources.preparation import publication_statement
@@ -82,11 +83,12 @@ class Connector:
 def embedded_connector(settings: Settings) -> Connector:
     """That of the source whose database the embedded server has, signed in to as the settings say.
 
-    It captures what the source's pipelines read, and their outboxes. Raises PipelineError when the
-    pipeline that is worked for cannot be planned, ManifestError when its folder has problems.
+    The source is that of the project's own pipeline. The connector captures what its pipelines
+    read, and their outboxes. Raises PipelineError when the pipeline cannot be planned,
+    ManifestError when its folder has problems.
     """
-    project = read_project(settings.project)
-    source = project.pipeline(settings.names.pipeline).source
+    project = read_project(project_dir())
+    source = project.pipeline(names_of(project_dir()).pipeline).source
     tables = _captured(plans_of(project, source.name))
     template = TEMPLATES / f"{source.name}.json"
     placeholders = _source_placeholders(settings, source, tables) | {

@@ -1,4 +1,4 @@
-"""What is inside PostgreSQL: roles and their passwords, the two databases, the pizzeria's schema.
+"""What is inside PostgreSQL: roles and their passwords, the two databases, the project's schema.
 
 The SQL is in include/postgres; here is only who runs which file where. A digest of the files is
 kept as the database's comment, so that a prepared database is recognised and left alone.
@@ -11,7 +11,8 @@ import psycopg
 from psycopg import sql
 
 from lockstep.accounts import AIRFLOW_DATABASE, Role
-from lockstep.project import read_project_file
+from lockstep.pipeline.pipeline_names import names_of
+from lockstep.project import project_dir, read_project_file
 from lockstep.settings import Settings
 
 SQL_FOLDER = Path("include", "postgres")
@@ -28,28 +29,36 @@ SOURCE_USERS = (Role.SHOP, Role.BATCH_READER, Role.CDC)
 """Who may connect to the source's database, apart from its owner."""
 
 
+def source_database() -> str:
+    """The database whose schema is include/postgres: that of the project's own pipeline.
+
+    Whichever pipeline a process works for, no other database gets this schema.
+    """
+    return names_of(project_dir()).database
+
+
 def prepare_database(settings: Settings) -> None:
-    """Bring roles, passwords, databases and the pizzeria's schema to what the files say.
+    """Bring roles, passwords, databases and the project's schema to what the files say.
 
     Guarantee: a prepared server is left as it is, without a single write. Raises psycopg.Error
     when the administrator cannot do it.
     """
     digest = _digest()
     with _connect(settings, Role.ADMIN, "postgres") as admin:
-        prepared = _prepared_digest(settings, admin) == digest
+        prepared = _prepared_digest(admin) == digest
         if not prepared:
             admin.execute(_read(ROLES_FILE))
         _set_passwords(settings, admin)
         if prepared:
             return
         admin.execute("REVOKE ALL ON DATABASE postgres FROM PUBLIC")
-        _create_database(admin, settings.names.database, Role.OWNER, SOURCE_USERS)
+        _create_database(admin, source_database(), Role.OWNER, SOURCE_USERS)
         _create_database(admin, AIRFLOW_DATABASE, Role.AIRFLOW, ())
     _apply_schema(settings)
     with _connect(settings, Role.ADMIN, "postgres") as admin:
         admin.execute(
             sql.SQL("COMMENT ON DATABASE {} IS {}").format(
-                sql.Identifier(settings.names.database), sql.Literal(digest)
+                sql.Identifier(source_database()), sql.Literal(digest)
             )
         )
 
@@ -67,10 +76,10 @@ def _digest() -> str:
     return f"lockstep schema {hashlib.sha256(contents.encode()).hexdigest()}"
 
 
-def _prepared_digest(settings: Settings, admin: psycopg.Connection) -> str | None:
+def _prepared_digest(admin: psycopg.Connection) -> str | None:
     row = admin.execute(
         "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",
-        [settings.names.database],
+        [source_database()],
     ).fetchone()
     return row[0] if row else None
 
@@ -94,7 +103,7 @@ def _set_passwords(settings: Settings, admin: psycopg.Connection) -> None:
 
 def _can_sign_in(settings: Settings, role: Role) -> bool:
     """Whether the role's own database takes its password."""
-    database = AIRFLOW_DATABASE if role is Role.AIRFLOW else settings.names.database
+    database = AIRFLOW_DATABASE if role is Role.AIRFLOW else source_database()
     try:
         _connect(settings, role, database).close()
     except psycopg.OperationalError:
@@ -119,8 +128,8 @@ def _create_database(
 
 def _apply_schema(settings: Settings) -> None:
     """Run the owner's files as one transaction: the schema changes whole or not at all."""
-    with _connect(settings, Role.ADMIN, settings.names.database) as admin:
+    with _connect(settings, Role.ADMIN, source_database()) as admin:
         admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-    with _connect(settings, Role.OWNER, settings.names.database) as owner, owner.transaction():
+    with _connect(settings, Role.OWNER, source_database()) as owner, owner.transaction():
         for name in OWNER_FILES:
             owner.execute(_read(name))
