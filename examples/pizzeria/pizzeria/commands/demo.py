@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 from lockstep.airflow_names import PARITY_URL
+from lockstep.pipeline.names import sql_name
 from lockstep.settings import Settings
 from rich.console import Console
 
@@ -147,7 +148,7 @@ def _place_orders(console: Console, settings: Settings, windows: "list[Window]")
 
 def _next_steps(console: Console, settings: Settings, order_id: int) -> None:
     console.print("\n[bold]Where to look next[/]")
-    table = pizzeria.sql_name(pizzeria.ORDERS_ENRICHED_BATCH)
+    table = sql_name(pizzeria.ORDERS_ENRICHED_BATCH)
     lines = {
         "parity": f"{settings.airflow_url}{PARITY_URL}/ (Airflow's menu: Parity)",
         "sign in": f"user admin, password: grep AIRFLOW_UI {settings.secrets_path}",
