@@ -142,7 +142,7 @@ def test_another_database_at_the_address_is_named(stack: Settings, tmp_path: Pat
 def test_a_deleted_checkpoint_is_named_and_a_rebuild_gives_the_same_tables(
     stack: Settings,
 ) -> None:
-    tables = [table_of(StreamMode.TEMPORAL), SOURCE_HISTORY]
+    tables = [table_of(stack.names, StreamMode.TEMPORAL), SOURCE_HISTORY]
     before = [content(stack, table) for table in tables]
     assert all(before)
     shutil.rmtree(checkpoint_location(stack, StreamMode.TEMPORAL))
