@@ -78,8 +78,8 @@ def names_in(source: str, *, in_shop: bool = False) -> list[str]:
 
 def test_no_name_is_written_outside_the_modules_of_names() -> None:
     """pipeline/result_tables.py has the columns of pipelines' tables, pizzeria.py its own."""
-    beside = ("dags", "examples", "jobs", "plugins", "tools")
-    folders = (LIBRARY, *(PROJECT_DIR / name for name in beside))
+    packages = ("dags", "examples", "jobs", "plugins", "tools")
+    folders = (LIBRARY, *(PROJECT_DIR / name for name in packages))
     files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
     assert len(files) > 40
     found = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # One meaning of a timestamp everywhere: order_time, windows and dates are UTC.
+    # One meaning of a timestamp everywhere: times, windows and dates are UTC.
     "spark.sql.session.timeZone": "UTC",
     # Delta replays a table's log in this many tasks; its default of 50 costs seconds a commit.
     "spark.databricks.delta.snapshotPartitions": "1",

@@ -68,6 +68,13 @@ def test_the_overview_shows_each_mode_and_its_hours(client_for, settings):
     assert "<script" not in page.text
 
 
+@pytest.mark.parametrize("route", ROUTES[:2])
+def test_a_project_without_a_pipeline_is_a_notice(client_for, settings, tmp_path, route):
+    empty = settings.model_copy(update={"project": tmp_path / "empty"})
+    page = client_for(empty).get(PARITY_URL + route)
+    assert (page.status_code, "has no pipeline" in page.text) == (404, True)
+
+
 def test_an_hour_lists_its_orders_worst_first_with_evidence(client_for, settings):
     client = client_for(settings)
     hour = client.get(PARITY_URL + ROUTES[1]).text

@@ -59,7 +59,7 @@ def test_a_row_knows_the_row_that_it_was_made_of(
     spark: SparkSession, pizzeria: Settings, mode: ReadMode
 ) -> None:
     with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
-        told = shop.execute(
+        inserted = shop.execute(
             "UPDATE orders SET pizzas = '{2,1,2}' WHERE id = 1 "
             "RETURNING pg_current_xact_id()::text::bigint"
         ).fetchone()
@@ -68,9 +68,9 @@ def test_a_row_knows_the_row_that_it_was_made_of(
     run_window(spark, pizzeria, DAYS, mode)
     origins = origins_of(pizzeria)
     origin = origins[1]
-    assert (origin["tx_id"],) == told
+    assert (origin["tx_id"],) == inserted
     assert abs(origin["committed_at"] - committed) < timedelta(seconds=5)
-    assert all(order["tx_id"] < told[0] for id_, order in origins.items() if id_ != 1)
+    assert all(order["tx_id"] < inserted[0] for id_, order in origins.items() if id_ != 1)
 
 
 def test_a_table_of_before_a_column_gets_it(spark: SparkSession, pizzeria: Settings) -> None:

@@ -485,8 +485,8 @@ def test_a_drift_names_the_change_that_explains_it(
     for drift in drifts:
         for change in json.loads(drift.evidence)["explained_by"]:
             written = writes[change["table"], change["id"], change["tx_id"]]
-            told = (change["from"], change["to"])
-            assert _text(written[change["column"]]) in told
+            sides = (change["from"], change["to"])
+            assert _text(written[change["column"]]) in sides
             assert change["from"] != change["to"]
 
 
@@ -546,9 +546,9 @@ def test_columns_of_other_types_are_said(spark: SparkSession, tmp_path: Path) ->
     )
     rows = pa.table({"order_id": pa.array([1], pa.int32()), "client_name": ["Ada"]})
     write_deltalake(tables.settings.table_uri(PLAN.change_log(Mode.OUTBOX)), rows)
-    told = bindings.schema_differences(spark, tables.settings, PLAN, Mode.OUTBOX, tables.ready())
-    assert "order_id: bigint in the hourly table, int in the stream's" in told
-    assert any(line.startswith("pizzas: ") and "absent" in line for line in told)
+    found = bindings.schema_differences(spark, tables.settings, PLAN, Mode.OUTBOX, tables.ready())
+    assert "order_id: bigint in the hourly table, int in the stream's" in found
+    assert any(line.startswith("pizzas: ") and "absent" in line for line in found)
 
 
 @pytest.mark.parametrize("kind", DifferenceClass)

@@ -56,8 +56,8 @@ def refers_elsewhere(tables: Tables, change: dict) -> bool:
 
     Only the handwritten SQL can see that: the other one has it from the history.
     """
-    told, origin = change["look_up"], tables.batch_row(change)["origin"]
-    return told is not None and any(told[name] != origin[name] for name in oracle.REFERS_TO)
+    look_up, origin = change["look_up"], tables.batch_row(change)["origin"]
+    return look_up is not None and any(look_up[name] != origin[name] for name in oracle.REFERS_TO)
 
 
 def plant(tables: Tables, rng: random.Random, *, of_look_ups: bool) -> Counter[str]:

@@ -14,7 +14,6 @@ from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from lockstep.airflow_names import DATA_DOCS_URL
 from lockstep.ledger.entries import Comparison
-from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.quality.data_docs import SITE, newest_record
 from lockstep.quality.judgement import quality_folder
 from lockstep.settings import Settings
@@ -38,8 +37,7 @@ def create_app(folder: Path | None = None) -> FastAPI:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     def page(path: str) -> Response:
-        settings = Settings.load()
-        return _answer(settings.names, folder or docs_folder(settings), path)
+        return _answer(folder or docs_folder(Settings.load()), path)
 
     return app
 
@@ -57,12 +55,12 @@ def docs_of(settings: Settings, line: Comparison) -> dict[str, str] | None:
     return {"href": f"{DATA_DOCS_URL}/{record['page']}", "status": record["status"]}
 
 
-def _answer(names: PipelineNames, folder: Path, path: str) -> Response:
+def _answer(folder: Path, path: str) -> Response:
     file = _file_within(folder.resolve(), path)
     if file is not None:
         return FileResponse(file, headers=HEADERS)
     if path in ("", INDEX):
-        return _notice(HTTPStatus.OK, "Nothing has been checked yet", _nothing_yet(names))
+        return _notice(HTTPStatus.OK, "Nothing has been checked yet", _nothing_yet())
     return _notice(HTTPStatus.NOT_FOUND, "No such page", NO_SUCH_PAGE)
 
 
@@ -84,11 +82,11 @@ def _notice(status: HTTPStatus, title: str, text: str) -> HTMLResponse:
     return HTMLResponse(html, status_code=status, headers=HEADERS)
 
 
-def _nothing_yet(names: PipelineNames) -> str:
+def _nothing_yet() -> str:
+    dag_id = Settings.load().names.hourly_dag_id
     return (
         "<p>The hourly run checks each window after it has written it, and its results appear "
-        f"here. Start the DAG <code>{names.hourly_dag_id}</code>, or backfill it, and come back."
-        "</p>"
+        f"here. Start the DAG <code>{dag_id}</code>, or backfill it, and come back.</p>"
     )
 
 

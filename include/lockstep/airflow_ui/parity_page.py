@@ -24,6 +24,7 @@ from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.settings import Settings
 
 REFRESH_SECONDS = 30
+_PAGES = {"docs_url": f"{DATA_DOCS_URL}/", "overview_url": f"{PARITY_URL}/"}
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -42,14 +43,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @app.get("/")
     def overview() -> HTMLResponse:
-        return _answer(
-            settings or Settings.load(), "parity.html", _overview, refresh_seconds=REFRESH_SECONDS
-        )
+        return _answer(settings, "parity.html", _overview, refresh_seconds=REFRESH_SECONDS)
 
     @app.get("/hour")
     def hour(mode: StreamMode, start: str, end: str) -> HTMLResponse:
         return _answer(
-            settings or Settings.load(),
+            settings,
             "hour.html",
             lambda used: _hour(used, Window.parse(start, end), mode),
             refresh_seconds=0,
@@ -57,7 +56,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @app.get("/{path:path}")
     def nothing(path: str) -> HTMLResponse:
-        return _notice(settings or Settings.load(), "There is no such page.")
+        return _notice("There is no such page.")
 
     return app
 
@@ -76,15 +75,13 @@ def _plan(settings: Settings) -> Plan:
     return plan_named(settings.project, settings.names.pipeline)
 
 
-def _links(names: PipelineNames) -> dict[str, str]:
+def _dags(names: PipelineNames) -> dict[str, str]:
     return {
         "dag_id": names.parity_dag_id,
         "stream_dag_id": names.stream_dag_id(StreamMode.OUTBOX),
         "dag_url": f"/dags/{names.parity_dag_id}",
         "repair_dag_id": names.repair_dag_id,
         "repair_dag_url": f"/dags/{names.repair_dag_id}",
-        "docs_url": f"{DATA_DOCS_URL}/",
-        "overview_url": f"{PARITY_URL}/",
     }
 
 
@@ -94,20 +91,21 @@ def _hour_url(window: Window, mode: StreamMode) -> str:
 
 
 def _answer(
-    settings: Settings,
+    settings: Settings | None,
     template: str,
     values: Callable[[Settings], dict],
     *,
     refresh_seconds: int,
 ) -> HTMLResponse:
     try:
-        found = values(settings)
+        used = settings or Settings.load()
+        found = values(used) | _dags(used.names)
     except LockstepError as error:
-        return _notice(settings, str(error))
-    html = render(template, found | _links(settings.names) | {"refresh_seconds": refresh_seconds})
+        return _notice(str(error))
+    html = render(template, found | _PAGES | {"refresh_seconds": refresh_seconds})
     return HTMLResponse(html, headers=HEADERS)
 
 
-def _notice(settings: Settings, text: str) -> HTMLResponse:
-    html = render("notice.html", {"text": text, "refresh_seconds": 0} | _links(settings.names))
+def _notice(text: str) -> HTMLResponse:
+    html = render("notice.html", {"text": text, "refresh_seconds": 0} | _PAGES)
     return HTMLResponse(html, status_code=HTTPStatus.NOT_FOUND, headers=HEADERS)

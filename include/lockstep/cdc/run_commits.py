@@ -21,7 +21,7 @@ class RunCommit:
     window: None of a run that replaced the whole table, of a pipeline without a time.
     orders_at_cut: orders of the window, counted by the database in the run's own snapshot; of a
         pipeline the rows of its result in the window.
-    pipeline_version: of a pipeline from a folder (pipeline/version.py); empty of the pizzeria's.
+    pipeline_version: as pipeline/version.py makes it; empty in commits of before versions.
     """
 
     window: Window | None

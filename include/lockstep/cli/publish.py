@@ -105,10 +105,8 @@ def switch(
     from lockstep.publish import switch as cutover
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
-    hours, plan = (
-        hours or settings.cutover_hours,
-        plan_named(settings.project, settings.names.pipeline),
-    )
+    hours = hours or settings.cutover_hours
+    plan = plan_named(settings.project, settings.names.pipeline)
     planned = cutover.plan_switch(settings, plan, feed.value, hours, datetime.now(UTC))
     console.print(formatting.of_planned(planned))
     if not yes:

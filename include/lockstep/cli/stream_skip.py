@@ -68,34 +68,32 @@ def _stretch(offsets: str, until: str | None) -> tuple[int, int | None]:
 
 def _print(console: Console, settings: Settings, given_up: "Sequence[GivenUpRecords]") -> None:
     """What was lost of each table and hour, in a line."""
-    from lockstep.parity.given_up import count, named
+    from lockstep.parity.given_up import count, looked_up, named
     from lockstep.pipeline.plan import plan_named
-    from lockstep.streams.table_rows import text_of
 
     plan = plan_named(settings.project, settings.names.pipeline)
-    looked_up = {text_of(name) for name in plan.tables if name != plan.fact.name}
     total = sum(one.records for one in given_up)
     is_or_are = "is" if total == 1 else "are"
     console.print(f"{count(total, 'record')} {is_or_are} given up ({given_up[0].reason})")
     for one in given_up[:SHOWN_GROUPS]:
-        console.print(f"  {named(one)}, {_windows(one, looked_up)}")
+        console.print(f"  {named(one)}, {_windows(one, looked_up(plan))}")
     if len(given_up) > SHOWN_GROUPS:
         table = sql_name(settings.names.quarantine)
         console.print(f"and more: {len(given_up):,} rows in {table}, see `lockstep sql`")
     console.print("streams that run pass them from now on, and parity names them")
 
 
-def _windows(one: "GivenUpRecords", looked_up: set[str]) -> str:
+def _windows(one: "GivenUpRecords", dimensions: set[str]) -> str:
     """Which windows it touches, as parity.given_up judges them.
 
-    looked_up: the tables that the fact is joined with.
+    dimensions: the tables that the facts refer to.
     """
     if one.hour is not None and one.is_order_hour:
         return f"window {one.hour:%Y-%m-%d %H:%M} UTC"
     if one.committed_first is None:
         return "windows unknown"
     times = f"{one.committed_first:%Y-%m-%d %H:%M:%S} to {one.committed_last:%H:%M:%S} UTC"
-    later = " and later ones" if one.table in looked_up else ""
+    later = " and later ones" if one.table in dimensions else ""
     return f"windows open at their commits, {times}{later}"
 
 

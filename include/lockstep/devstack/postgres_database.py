@@ -18,13 +18,8 @@ from lockstep.settings import Settings
 SQL_FOLDER = Path("include", "postgres")
 """Below the project's folder."""
 ROLES_FILE = "roles.sql"
-OWNER_FILES = (
-    "schema.sql",
-    "order_enriched_in.sql",
-    "publish_order.sql",
-    "publication.sql",
-    "grants.sql",
-)
+OWNER_FILES = "owner_files.txt"
+"""The files that the database's owner runs, in their order, a line each."""
 SOURCE_USERS = (Role.SHOP, Role.BATCH_READER, Role.CDC)
 """Who may connect to the source's database, apart from its owner."""
 
@@ -71,8 +66,12 @@ def _read(name: str) -> str:
     return read_project_file(SQL_FOLDER / name)
 
 
+def _owner_files() -> list[str]:
+    return _read(OWNER_FILES).split()
+
+
 def _digest() -> str:
-    contents = "\0".join(_read(name) for name in (ROLES_FILE, *OWNER_FILES))
+    contents = "\0".join(_read(name) for name in (ROLES_FILE, *_owner_files()))
     return f"lockstep schema {hashlib.sha256(contents.encode()).hexdigest()}"
 
 
@@ -131,5 +130,5 @@ def _apply_schema(settings: Settings) -> None:
     with _connect(settings, Role.ADMIN, source_database()) as admin:
         admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     with _connect(settings, Role.OWNER, source_database()) as owner, owner.transaction():
-        for name in OWNER_FILES:
+        for name in _owner_files():
             owner.execute(_read(name))

@@ -26,6 +26,11 @@ def facts_read_from(plan: Plan, mode: Mode) -> str:
     return _text(plan.outbox if mode == Mode.OUTBOX else plan.fact.name)
 
 
+def looked_up(plan: Plan) -> set[str]:
+    """The tables that the facts refer to, as the change records name them."""
+    return {_text(name) for name in plan.tables if name != plan.fact.name}
+
+
 def touching(
     given_up: Iterable[GivenUpRecords], plan: Plan, window: Window, mode: Mode, read_at: datetime
 ) -> list[GivenUpRecords]:
@@ -49,7 +54,7 @@ def _touches(
     join with the history use a row for all facts from its change on, so that later windows are
     touched as well. What is not known counts as yes.
     """
-    is_dimension = one.table in {_text(name) for name in plan.tables if name != plan.fact.name}
+    is_dimension = one.table in looked_up(plan)
     if one.table not in (None, facts_read_from(plan, mode)) and not is_dimension:
         return False
     if one.is_order_hour and one.hour is not None:

@@ -1,7 +1,7 @@
 """The table of types: what each PostgreSQL type is in Debezium's JSON, Python, Arrow and Delta.
 
 One row for each type (`_SIMPLE`, and a function where modifiers count), and arrays made from them.
-Debezium's side is that of include/connectors/pizzeria.json: JSON without schemas,
+Debezium's side is that of capture/source_connector.json: JSON without schemas,
 decimal.handling.mode=string, and the defaults of time.precision.mode (adaptive),
 binary.handling.mode (base64) and unavailable.value.placeholder. What version 3.6.3 does not send
 exactly is refused by type, or by value where the value shows it. Names are taken apart in
