@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.maintain.aging import age
 from tests.parity.history import WINDOW, Shop
-from tests.parity.test_comparison import PLAN, Tables
+from tests.parity.planted_faults import PLAN, Tables
 
 pytestmark = pytest.mark.spark
 

@@ -16,10 +16,18 @@ from lockstep.pipeline.delta_types import arrow_schema, arrow_type
 from lockstep.pipeline.modes import Mode
 from pyspark.sql import SparkSession
 
-from tests.parity import test_comparison as planting
 from tests.parity.history import WINDOW
 from tests.parity.oracle import comparison as oracle
-from tests.parity.test_comparison import FAULTS, PLAN, WRONG_LOOK_UPS, Tables
+from tests.parity.planted_faults import (
+    FAULTS,
+    PLAN,
+    WRONG_LOOK_UPS,
+    Tables,
+    found_in,
+    is_wrong,
+    some_evening,
+)
+from tests.parity.planted_faults import ORIGIN as ORIGIN_NOW
 from tests.pizzeria_tables import change_log_columns
 
 pytestmark = pytest.mark.spark
@@ -30,7 +38,7 @@ ORIGIN = pa.struct(
     {
         "table_assignment_id": pa.int64(),
         "pizza_ids": pa.list_(pa.int32()),
-        **{field.name: field.type for field in planting.ORIGIN},
+        **{field.name: field.type for field in ORIGIN_NOW},
     }
 )
 
@@ -70,10 +78,10 @@ def plant(tables: Tables, rng: random.Random, *, of_look_ups: bool) -> Counter[s
             continue
         fault = rng.choice(WRONG_LOOK_UPS)
         spoilt = fault(tables, change, rng) | {"is_raced": True}
-        is_wrong = planting.is_wrong(tables, spoilt)
-        if is_wrong or not refers_elsewhere(tables, spoilt):
+        spoils = is_wrong(tables, spoilt)
+        if spoils or not refers_elsewhere(tables, spoilt):
             change.update(spoilt)
-            planted[fault.__name__] += is_wrong
+            planted[fault.__name__] += spoils
     return planted
 
 
@@ -84,13 +92,13 @@ def test_both_find_the_same_class_for_each_order(spark: SparkSession, tmp_path: 
     found: Counter[str] = Counter()
     for number in range(ROUNDS):
         rng = random.Random(f"{seed} {number}")
-        history = planting.some_evening(rng, number)
+        history = some_evening(rng, number)
         tables = TablesOfBefore(history, tmp_path / str(number))
         of_look_ups = number % 3 == 2
         if of_look_ups:
             tables.log = history.looked_up_log(rng)
         planted += plant(tables, rng, of_look_ups=of_look_ups)
-        classes = planting.found_in(tables.compare(spark, Mode.LOOKUP))
+        classes = found_in(tables.compare(spark, Mode.LOOKUP))
         arguments = (tables.settings, PLAN, WINDOW, Mode.LOOKUP, tables.ready())
         assert classes == oracle.classes(spark, *arguments), number
         assert len(classes) < generated.KEPT_OF_A_CLASS
