@@ -125,10 +125,23 @@ def airflow_stack(change_capture: Settings) -> Settings:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """The one Spark session of the whole test run: 7 s and 1 GB, paid once."""
-    session = spark_session(Settings.load(), "lockstep tests")
+    """The one Spark session of the whole test run: 7 s and 2 GB, paid once.
+
+    It runs what hundreds of processes do, and Spark frees what has ended late.
+    """
+    settings = Settings.load().model_copy(update={"spark_driver_memory": "2g"})
+    session = spark_session(settings, "lockstep tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def forgotten_tables(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delta keeps each table that Spark opened for an hour, megabytes of plans with it."""
+    yield
+    if "spark" in request.fixturenames:
+        session: SparkSession = request.getfixturevalue("spark")
+        session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 @pytest.fixture

@@ -38,27 +38,33 @@ def metadata_of(settings: Settings) -> psycopg.Connection:
 
 
 def run_to_success(airflow: AirflowClient) -> None:
-    """Trigger the DAG, and wait for its run."""
+    """Trigger the DAG, and wait for its run; at 03:35 Airflow begins one of its own."""
     since = datetime.now(UTC)
     wait_until(lambda: airflow.knows(MAINTENANCE_DAG_ID), DAG_SECONDS_MAX)
     airflow.trigger(MAINTENANCE_DAG_ID)
     wait_until(lambda: not airflow.unfinished(MAINTENANCE_DAG_ID), DAG_SECONDS_MAX)
-    assert airflow.states(MAINTENANCE_DAG_ID, since) == ["success"]
+    assert set(airflow.states(MAINTENANCE_DAG_ID, since)) == {"success"}
 
 
-def begin_40_days_ago(metadata: psycopg.Connection) -> None:
-    """Give the DAG's runs so far an age, and the DAG of a stream a run that began with them."""
+def begin_40_days_ago(metadata: psycopg.Connection) -> dict[str, int]:
+    """Give the DAG's runs so far an age, and the DAG of a stream a run that began with the first.
+
+    How many runs each of the two DAGs has of that age.
+    """
     for table in ("dag_run", "task_instance"):
         update = f"UPDATE {table} SET start_date = start_date - INTERVAL '40 days'"
         metadata.execute(f"{update} WHERE dag_id = %s", [MAINTENANCE_DAG_ID])
+    old = old_runs(metadata)
     metadata.execute(
-        "CREATE TEMPORARY TABLE copied AS SELECT * FROM dag_run WHERE dag_id = %s",
+        "CREATE TEMPORARY TABLE copied AS SELECT * FROM dag_run"
+        " WHERE dag_id = %s ORDER BY id LIMIT 1",
         [MAINTENANCE_DAG_ID],
     )
     metadata.execute(
         "UPDATE copied SET id = id + 1000000, dag_id = %s, run_id = 'of a stream'", [STREAM_DAG_ID]
     )
     metadata.execute("INSERT INTO dag_run SELECT * FROM copied")
+    return old | {STREAM_DAG_ID: 1}
 
 
 def old_runs(metadata: psycopg.Connection) -> dict[str, int]:
@@ -75,8 +81,8 @@ def test_the_dag_deletes_old_runs_and_leaves_those_of_streams_alone(
 ) -> None:
     with signed_in(airflow_stack) as airflow, metadata_of(airflow_stack) as metadata:
         run_to_success(airflow)
-        begin_40_days_ago(metadata)
-        old = {MAINTENANCE_DAG_ID: 1, STREAM_DAG_ID: 1}
+        old = begin_40_days_ago(metadata)
+        assert old[MAINTENANCE_DAG_ID] >= 1
         assert old_runs(metadata) == old
         found = clean_metadata(airflow_stack, datetime.now(UTC), is_dry_run=True)
         assert found.state is State.DONE
