@@ -125,9 +125,9 @@ def airflow_stack(change_capture: Settings) -> Settings:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """The one Spark session of the whole test run: 7 s and 2 GB, paid once.
+    """The one Spark session of the whole test run: 7 s, paid once.
 
-    It runs what hundreds of processes do, and Spark frees what has ended late.
+    2 GB, where a process of its own has 1: it runs what hundreds of processes do.
     """
     settings = Settings.load().model_copy(update={"spark_driver_memory": "2g"})
     session = spark_session(settings, "lockstep tests")
