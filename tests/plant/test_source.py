@@ -28,6 +28,7 @@ from psycopg import sql
 from typer.testing import CliRunner, Result
 
 from tests.plant.conftest import PASSWORD, PlantProject
+from tests.project import PROJECT_DIR
 from tests.secret_scan import leaks
 
 pytestmark = pytest.mark.services
@@ -170,7 +171,9 @@ def end_of_registrations(settings: Settings) -> int:
 
 
 def test_from_its_address_to_every_change_in_its_topic(
-    capturing: NewSource, changes: Callable[[Settings, str], Changes]
+    capturing: NewSource,
+    changes: Callable[[Settings, str], Changes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plant, settings = capturing.plant, capturing.plant.settings
     plant.execute("INSERT INTO $site VALUES ('n', 'North')")
@@ -202,7 +205,10 @@ def test_from_its_address_to_every_change_in_its_topic(
     assert inserted[site] == [{names_.code: "s", names_.city: "South"}]
     assert [row[names_.name] for row in inserted[sensor]] == ["new"]
     assert len({r["transaction"]["id"].split(":")[0] for r in records if r.get("op") == "c"}) == 1
-    assert connector.trouble(settings, embedded_connector(settings)) is None
+    # The connector of the embedded server's own source goes on.
+    with monkeypatch.context() as environment:
+        environment.setenv("LOCKSTEP_PROJECT", str(PROJECT_DIR))
+        assert connector.trouble(settings, embedded_connector(settings)) is None
 
 
 def test_a_connector_that_runs_is_left_alone(
