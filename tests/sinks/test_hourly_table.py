@@ -1,10 +1,12 @@
 """The files of an hourly table: what a window's replacement writes, and what it leaves alone."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from lockstep.errors import LakehouseError
 from lockstep.model.window import HOUR, Window
 from lockstep.sinks import hourly_table
 from lockstep.sinks.hourly_table import replace_window
@@ -32,7 +34,7 @@ class Table:
         rows = self.spark.createDataFrame(
             values, "measured_at timestamp, window_date date, name string"
         )
-        replace_window(rows, self.uri, "measured_at", window, "{}")
+        replace_window(rows, self.uri, "measured_at", window, "{}", len(values))
 
     def times(self, window: Window) -> list[datetime]:
         step = HOUR / ROWS_OF_AN_HOUR
@@ -107,13 +109,33 @@ def test_whole_days_replace_all_that_hours_wrote(table: Table) -> None:
     assert table.names() == expected | dict.fromkeys(table.times(hour(30)), "first")
 
 
-@pytest.mark.parametrize("window", [hour(5), days(1)])
+@pytest.mark.parametrize(
+    ("window", "collected_max", "refusal"),
+    [
+        (hour(5), hourly_table.COLLECTED_ROWS_MAX, LakehouseError),
+        (hour(5), 0, PySparkException),
+        (days(2), hourly_table.COLLECTED_ROWS_MAX, PySparkException),
+    ],
+)
 def test_a_row_outside_of_the_window_is_refused_and_nothing_is_written(
-    table: Table, window: Window
+    table: Table,
+    monkeypatch: pytest.MonkeyPatch,
+    window: Window,
+    collected_max: int,
+    refusal: type[Exception],
 ) -> None:
+    monkeypatch.setattr(hourly_table, "COLLECTED_ROWS_MAX", collected_max)
     table.replace(hour(5))
     before = table.names()
     later = Window(window.end, window.end + HOUR)
-    with pytest.raises(PySparkException):
+    with pytest.raises(refusal):
         table.replace(window, rows_of=later)
     assert table.names() == before
+
+
+def test_the_log_of_a_table_of_hours_stays_short(table: Table) -> None:
+    for number in range(13):
+        table.replace(hour(number))
+    last = json.loads((Path(table.uri) / "_delta_log" / "_last_checkpoint").read_text())
+    assert last["version"] == 10
+    assert len(table.names()) == 13 * ROWS_OF_AN_HOUR

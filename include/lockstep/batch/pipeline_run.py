@@ -120,7 +120,8 @@ def _replace(rows: "DataFrame", settings: Settings, plan: Plan, commit: RunCommi
         if commit.window is None or plan.time is None:
             replace_all(rows, table_uri, metadata)
         else:
-            replace_window(rows, table_uri, plan.time, commit.window, metadata)
+            count = commit.orders_at_cut
+            replace_window(rows, table_uri, plan.time, commit.window, metadata, count)
     except AnalysisException as error:
         raise ResultRefusedError(
             f"pipeline {plan.name}: Delta cannot hold the result, and nothing was written: "

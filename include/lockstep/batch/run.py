@@ -67,7 +67,7 @@ def run_window(
         table_uri = settings.table_uri(settings.names.hourly_table)
         columns = {**plan.result.columns, **HOURLY_COLUMNS, **ORIGIN}
         rows = with_cut(enriched, plan, columns, cut)
-        replace_window(rows, table_uri, plan.time, window, commit.as_json())
+        replace_window(rows, table_uri, plan.time, window, commit.as_json(), count)
     return BatchRun(commit, time.monotonic() - started)
 
 

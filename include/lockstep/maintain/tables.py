@@ -66,7 +66,7 @@ def _of_a_writer(settings: Settings, table: str, folder: Path, is_dry_run: bool)
     with writer_lock(folder, PATIENCE_SECONDS):
         # Dead files first: it makes room, and what the compaction replaces is kept for a while.
         dead = remove_dead_files(folder)
-        # An hourly run writes large files, and Spark shortens its log.
+        # An hour is one file or a few, and its writer shortens the log.
         if table != settings.names.hourly_table:
             _join_small_files(settings, folder)
     return State.DONE, dead.bytes, in_words(dead)

@@ -1,4 +1,4 @@
-"""Replaces some rows of a window of a Delta table in a single commit, without Spark."""
+"""Replaces rows of an hourly Delta table in a single commit, without Spark."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,31 +9,40 @@ from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
 
-# The table is Spark's: it alone writes checkpoints of its log and shortens it.
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+_CHECKPOINT_COMMITS = 10
+"""As Spark's own: reading the table replays at most so many commits."""
 
 
 def replace_rows(
     table: DeltaTable, rows: Sequence[Mapping[str, Any]], replaced: str, commit_metadata: str
 ) -> None:
+    """As `replace`, by rows that may lack columns of the table: these are null in them."""
+    columns = pa.schema(table.schema().to_arrow())
+    replace(table, pa.Table.from_pylist(list(rows), columns), replaced, commit_metadata)
+
+
+def replace(table: DeltaTable, rows: pa.Table, replaced: str, commit_metadata: str) -> None:
     """Make `rows` the only ones for which `replaced` holds, and leave every other row as it is.
 
-    rows: for which it holds; columns of the table that they lack are null in them.
+    rows: for which it holds, in the table's columns.
     replaced: a condition in SQL of delta-rs, on the window (window_conditions.inside_for_write) and
-        the keys (RowKeys.condition). Of keys without a row the table has none afterwards.
+        maybe on the keys (RowKeys.condition). Of keys without a row the table has none afterwards.
     commit_metadata: goes into the commit's userMetadata, as it is.
 
     One atomic commit: a process killed at any moment leaves the table as it was. Files that hold
-    one of the rows are written again, with the same other rows.
+    one of the rows are written again, with the same other rows. The log is shortened before each
+    tenth commit, so that a failure to do so changes no row.
     Raises LakehouseError when the table cannot be written, or when another process changed the
     same hours since `table` was opened.
     """
-    columns = pa.schema(table.schema().to_arrow())
-    content = pa.Table.from_pylist(list(rows), columns)
     try:
+        if table.version() % _CHECKPOINT_COMMITS == 0:
+            table.create_checkpoint()
+            table.cleanup_metadata()
         write_deltalake(
             table,
-            content,
+            rows,
             mode="overwrite",
             predicate=replaced,
             commit_properties=CommitProperties(custom_metadata={"userMetadata": commit_metadata}),

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+
 from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
-from lockstep.sinks.window_conditions import inside
+from lockstep.sinks.delta_rows import replace
+from lockstep.sinks.local_lakehouse import local_folder
+from lockstep.sinks.window_conditions import inside, inside_for_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 _DAY = timedelta(days=1)
 BULK_FILE_ROWS_MAX = 100_000
 """Rows of a file of a window of days: what replacing an hour of it reads and writes again."""
+COLLECTED_ROWS_MAX = 20_000
+"""Rows that go through this process's memory. Spark's own replacement of an hour is three more
+jobs, which take longer than the rows do: docs/decisions/batch.md."""
 
 
 def require_columns(
@@ -29,11 +36,11 @@ def require_columns(
 
     columns: the type of each, as Spark writes it. partition: the one column of its partitions.
     """
-    from delta.tables import DeltaTable
+    from delta.tables import DeltaTable as SparkDeltaTable
 
-    if not DeltaTable.isDeltaTable(spark, table_uri):
+    if not SparkDeltaTable.isDeltaTable(spark, table_uri):
         return
-    table = DeltaTable.forPath(spark, table_uri)
+    table = SparkDeltaTable.forPath(spark, table_uri)
     found = dict(table.toDF().dtypes)
     partitions = table.detail().first()["partitionColumns"]
     differences = [
@@ -51,20 +58,48 @@ def require_columns(
 
 
 def replace_window(
-    rows: "DataFrame", table_uri: str, time: str, window: Window, metadata: str
+    rows: "DataFrame", table_uri: str, time: str, window: Window, metadata: str, count: int
 ) -> None:
     """Make `rows` the table's only rows of the window, in one commit; other rows stay.
 
     rows: all inside the window, or Delta refuses them; with HOURLY_PARTITION, the UTC day of
         `time`. The table is created when it is not there, and gets columns that it does not have
         yet; they are null in the rows that stay.
-    metadata: of the commit, as it is.
+    metadata: of the commit, as it is. count: how many rows there are, or nearly.
 
     A process killed at any moment leaves the table as it was; the same window again replaces it.
     Files of other days are neither opened nor written, and a file that holds no row outside of the
-    window is removed. A window of hours is a file for each task. One of days is sorted, and has a
-    file for each day: docs/decisions/batch.md.
+    window is removed. A window of hours is one file, or a file for each task. One of days is
+    sorted, and has a file for each day: docs/decisions/batch.md.
+
+    Raises LakehouseError or Spark's error when the rows cannot be written.
     """
+    is_few = window.end - window.start <= _DAY and count <= COLLECTED_ROWS_MAX
+    if is_few and _can_collect(rows, table_uri, time):
+        collected = rows.toArrow()
+        if collected.num_rows:
+            replaced = inside_for_write(window, quoted(time))
+            replace(DeltaTable(table_uri), collected, replaced, metadata)
+            return
+    replace_by_spark(rows, table_uri, time, window, metadata)
+
+
+def _can_collect(rows: "DataFrame", table_uri: str, time: str) -> bool:
+    """Whether delta-rs can write the rows.
+
+    An object store's credentials are Spark's. delta-rs cannot create columns in a replacement: it
+    checks the rows that stay against the replaced window. Its conditions are on instants.
+    """
+    if local_folder(table_uri) is None or not DeltaTable.is_deltatable(table_uri):
+        return False
+    columns = {field.name for field in DeltaTable(table_uri).schema().fields}
+    return columns.issuperset(rows.columns) and dict(rows.dtypes)[time] == "timestamp"
+
+
+def replace_by_spark(
+    rows: "DataFrame", table_uri: str, time: str, window: Window, metadata: str
+) -> None:
+    """As replace_window, for any number of rows. Raises Spark's error."""
     is_of_days = window.end - window.start > _DAY
     if is_of_days:
         sorted_by = (HOURLY_PARTITION, quoted(time))
