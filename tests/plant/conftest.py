@@ -108,6 +108,7 @@ def _filled(made: PlantProject) -> PlantProject:
     with made.owner() as connection:
         catalog = read_database_catalog(connection, names.source, ("public", names.schema))
     names.write(made.folder, made.settings, write_catalog(catalog))
+    names.lock(made.folder)
     return made
 
 

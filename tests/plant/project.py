@@ -4,11 +4,14 @@ Every name in it is a random word, made from a seed: schemas, tables, columns, s
 The fact has a uuid key, and one dimension is found by a column that is not its key.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from string import Template
 
+from lockstep.pipeline.plan import Plan, plan_named
+from lockstep.pipeline.project_files import PIPELINES
+from lockstep.pipeline.result import RESULT_FILE, write_result
 from lockstep.settings import Settings
 
 LOGICAL = """
@@ -49,10 +52,11 @@ semantics = "as_of_commit"
 fact = "$schema.$fact"
 key = ["$reading_id"]
 time = "$measured_at"
-modes = ["temporal"]
+modes = ["temporal", "transaction"]
 
 [tolerate]
 temporal = ["dimension_drift"]
+transaction = ["dimension_drift"]
 """)
 SOURCE = Template("""\
 format_version = 1
@@ -62,6 +66,16 @@ port = $port
 database = "$database"
 roles = { read = "$reader", capture = "$capture" }
 """)
+
+
+RESULT = {
+    "reading_id": "string",
+    "measured_at": "timestamp",
+    "sensor_name": "string",
+    "city": "string",
+    "amount": "decimal(18,6)",
+}
+"""The result's columns by their logical names, as Spark types them."""
 
 
 @dataclass(frozen=True)
@@ -105,3 +119,14 @@ class Plant:
             file = folder / "include" / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
+
+    def locked(self, plan: Plan, **more: str) -> Plan:
+        """The plan with its result.lock; more: the types of columns that RESULT does not have."""
+        columns = {self.names[name]: kind for name, kind in RESULT.items()} | more
+        return replace(plan, result_lock=write_result(columns, plan.name, plan.version))
+
+    def lock(self, folder: Path) -> None:
+        """Write result.lock of the project's folder, as `lockstep pipeline lock` does."""
+        text = self.locked(plan_named(folder, self.pipeline)).result_lock
+        file = folder / PIPELINES / self.pipeline / RESULT_FILE
+        file.write_text(text, encoding="utf-8")

@@ -21,6 +21,8 @@ from deltalake import DeltaTable
 from lockstep.capture.connectors import of_source
 from lockstep.capture.reset import remove_capture
 from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.project_files import PIPELINES
+from lockstep.pipeline.result import RESULT_FILE
 from lockstep.settings import Settings
 
 from tests.plant.conftest import PlantProject
@@ -95,6 +97,7 @@ def test_a_drift_is_named_from_source_add_to_compare(
 ) -> None:
     names = plant.plant
     shutil.rmtree(plant.folder / "include" / "sources")
+    (plant.folder / PIPELINES / names.pipeline / RESULT_FILE).unlink()
     address = f"{change_capture.postgres_host}:{change_capture.postgres_port}"
     url = f"postgres://{names.reader}@{address}/{names.database}"
     schemas = "--schema", "public", "--schema", names.schema

@@ -1,106 +1,32 @@
-"""A pipeline's stream over the real Debezium: each version of its table is a prefix of the history.
+"""A pipeline's streams over the real Debezium: each version of a table is a prefix of the history.
 
 The driver is a process of its own, started as a person starts it. Services and driver are killed
 while a writer works; PLANT_KILLS says how often each of them (a soak takes ten).
 """
 
 import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-import psutil
 import pytest
 from deltalake import DeltaTable
 from lockstep.devstack import control
 from lockstep.pipeline.modes import Mode
-from lockstep_tools.soak import connector_restarts, drivers
+from lockstep_tools.soak import connector_restarts
 
 from tests.plant.conftest import PlantProject
+from tests.plant.driver import driver_of, until
 from tests.plant.writer import PlantWriter, Written
 
 pytestmark = pytest.mark.services
 KILLS = int(os.environ.get("PLANT_KILLS", "1"))
-SECONDS_MAX = 180.0
+MODES = (Mode.TEMPORAL, Mode.TRANSACTION)
 RESTARTS_MAX = 5 * KILLS + 2
 CONNECT, POSTGRES, DRIVER = "connect", "postgres", "driver"
 
 
-class Driver:
-    """`lockstep pipeline stream` in a process of its own."""
-
-    def __init__(self, project: PlantProject, log: Path) -> None:
-        self._project, self._log = project, log
-        self.restarts = 0
-        self.process = self._start()
-
-    def _start(self) -> subprocess.Popen:
-        names = self._project.plant
-        lockstep = Path(sys.executable).with_name("lockstep")
-        command = [lockstep, "pipeline", "stream", names.pipeline, "temporal"]
-        environment = {
-            **os.environ,
-            "LOCKSTEP_PROJECT": str(self._project.folder),
-            "LOCKSTEP_JARS_DIR": str(self._project.settings.jars_dir),
-            "LOCKSTEP_LAKEHOUSE": self._project.settings.lakehouse_uri,
-        }
-        with self._log.open("ab") as log:
-            return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-
-    def kill(self, part: str) -> None:
-        """SIGKILL `python`, its `jvm`, or `both`, and start it again when it is gone."""
-        drivers.kill(psutil.Process(self.process.pid), part)
-        self.process.wait(SECONDS_MAX)
-        self.process = self._start()
-
-    def keep(self) -> None:
-        """Start it again if a service's absence ended it, as supervision would."""
-        if self.process.poll() is not None:
-            self.restarts += 1
-            assert self.restarts <= RESTARTS_MAX, self.text()[-3000:]
-            self.process = self._start()
-
-    def stop(self) -> int:
-        """End it as a person does; its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(SECONDS_MAX)
-
-    def text(self) -> str:
-        return self._log.read_text()
-
-
-@contextmanager
-def driver_of(project: PlantProject, folder: Path) -> Iterator[Driver]:
-    """Running for the block, and gone after it."""
-    running = Driver(project, folder / "driver.log")
-    try:
-        yield running
-    finally:
-        for process in (
-            [*psutil.Process(running.process.pid).children(recursive=True)]
-            if (running.process.poll() is None)
-            else []
-        ):
-            process.kill()
-        running.process.kill()
-        running.process.wait(SECONDS_MAX)
-
-
-def until(is_true: Callable[[], bool], driver: Driver) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_true():
-        assert time.monotonic() < deadline, driver.text()[-3000:]
-        time.sleep(0.3)
-        driver.keep()
-
-
-def change_log(project: PlantProject) -> DeltaTable | None:
-    uri = project.settings.table_uri(project.plan.change_log(Mode.TEMPORAL))
+def change_log(project: PlantProject, mode: Mode) -> DeltaTable | None:
+    uri = project.settings.table_uri(project.plan.change_log(mode))
     return DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
 
 
@@ -145,6 +71,14 @@ def require_prefixes(project: PlantProject, table: DeltaTable, written: list[Wri
     return checked
 
 
+def row_count(project: PlantProject) -> int:
+    """Of the change log that has the fewest; -1 while one is not there."""
+    tables = [change_log(project, mode) for mode in MODES]
+    if None in tables:
+        return -1
+    return min(table.to_pyarrow_table(columns=["tx_id"]).num_rows for table in tables)
+
+
 def test_no_kill_of_driver_connect_or_postgresql_leaves_a_wrong_version(
     captured_plant: PlantProject, tmp_path: Path
 ) -> None:
@@ -154,28 +88,24 @@ def test_no_kill_of_driver_connect_or_postgresql_leaves_a_wrong_version(
     targets = [DRIVER, CONNECT, POSTGRES] * KILLS
     rng.shuffle(targets)
     writer = PlantWriter(project, seed)
-    with driver_of(project, tmp_path) as driver:
-        until(lambda: change_log(project) is not None, driver)
+    with driver_of(project, tmp_path, MODES, RESTARTS_MAX) as driver:
+        until(lambda: row_count(project) == 0, driver)
         writer.start()
         for target in targets:
-            rows = change_log(project).to_pyarrow_table(columns=["tx_id"]).num_rows
+            rows = row_count(project)
             assert writer.failure is None, repr(writer.failure)
-            until(
-                lambda rows=rows: (
-                    change_log(project).to_pyarrow_table(columns=["tx_id"]).num_rows > rows + 20
-                ),
-                driver,
-            )
+            until(lambda rows=rows: row_count(project) > rows + 20, driver)
             if target == DRIVER:
                 driver.kill(rng.choice(["python", "jvm", "both"]))
             else:
                 connector_restarts.kill(project.settings, target)
                 control.up(project.settings, [CONNECT])
         written = writer.end()
-        until(lambda: len(versions(project, change_log(project))) >= len(written), driver)
+        until(lambda: row_count(project) >= len(written), driver)
         assert driver.stop() == 0, driver.text()[-3000:]
-    table = change_log(project)
-    found = versions(project, table)
-    assert sorted(found, key=str) == sorted(written, key=str)
-    checked = require_prefixes(project, table, written)
-    print(f"{len(written)} changes, {checked} versions")  # noqa: T201 - of a soak
+    for mode in MODES:
+        table = change_log(project, mode)
+        found = versions(project, table)
+        assert sorted(found, key=str) == sorted(written, key=str), mode
+        checked = require_prefixes(project, table, written)
+        print(f"{mode}: {len(written)} changes, {checked} versions")  # noqa: T201 - of a soak

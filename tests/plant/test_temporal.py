@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 from lockstep.cdc import transactions
 from lockstep.pipeline.catalog import Column
 from lockstep.pipeline.modes import Mode
-from lockstep.pipeline.plan import Plan
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.streams import as_of_commit, large, needed_versions
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Runner
+from lockstep.streams.sink import open_change_log
 from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import rows_decoder
@@ -47,7 +47,8 @@ class Streams:
     """The history and the stream of one pipeline, which tests feed and restart."""
 
     def __init__(self, spark: SparkSession, folder: Path, changes: RandomChanges) -> None:
-        self.plan: Plan = planned(folder, FACT_WITH_NOTE, SENSOR, SITE, query=QUERY)
+        plan = planned(folder, FACT_WITH_NOTE, SENSOR, SITE, query=QUERY)
+        self.plan = NAMES.locked(plan, note="string")
         self.settings = Settings(home=folder / "home", lakehouse=str(folder / "lakehouse"))
         self._spark, self._records = spark, changes.records
         self.start_history()
@@ -69,8 +70,7 @@ class Streams:
         self.history = self._runner("history", sink, GivenUp(tuple, decoder))
 
     def start_stream(self) -> None:
-        schema = as_of_commit.change_log_schema(self._spark, self.plan)
-        log = as_of_commit.change_log(self.settings, self.log_uri, self.plan, schema, 7)
+        log = open_change_log(self.settings, self.plan, Mode.TEMPORAL, 7)
         stored = StoredHistory(self.history_uri)
         needed = needed_versions.NeededVersions(self.plan, stored, log.reached.frontier)
         query = as_of_commit.Evaluation(self._spark, self.plan)

@@ -5,19 +5,18 @@ from pathlib import Path
 
 import pytest
 from lockstep.pipeline.catalog import Column
-from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.errors import PipelineError
-from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
-from lockstep.streams.as_of_commit import change_log
+from lockstep.streams.modes import Modes
+from lockstep.streams.sink import Sink
 from pizzeria import names as pizzeria
 
 from tests.plant.planned import FACT, NAMES, SENSOR, SITE, planned
 from tests.plant.project import MANIFEST, QUERY
 from tests.project import PROJECT_DIR
-
-SCHEMA = arrow_schema({"commit_date": "date"})
 
 
 def version(folder: Path, **texts: str) -> str:
@@ -51,14 +50,20 @@ def test_query_time_and_types_make_another_version(tmp_path: Path) -> None:
 
 
 def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
-    settings, uri = Settings(home=tmp_path / "home"), str(tmp_path / "log")
-    before = planned(tmp_path, query=QUERY.template)
-    change_log(settings, uri, before, SCHEMA, 7)
-    change_log(settings, uri, before, SCHEMA, 7)
-    now = planned(tmp_path, query=QUERY.template.replace("18, 6", "19, 6"))
+    settings, mode = Settings(home=tmp_path / "home", project=tmp_path), Mode.MESSAGE
+
+    def stream_of(plan: Plan) -> Sink:
+        modes = Modes(settings, plan, {}, pytest.fail, tuple, "rebuild {mode}")
+        return modes.sink_of(None, mode, 7)
+
+    before = NAMES.locked(planned(tmp_path, query=QUERY.template))
+    stream_of(before)
+    stream_of(before)
+    now = NAMES.locked(planned(tmp_path, query=QUERY.template.replace("18, 6", "19, 6")))
     with pytest.raises(PipelineError, match=f"of version {before.version} of pipeline") as refused:
-        change_log(settings, uri, now, SCHEMA, 7)
-    assert now.version in str(refused.value)
+        stream_of(now)
+    assert f"{now.version}: its query" in str(refused.value)
+    assert str(refused.value).endswith("rebuild message")
 
 
 def test_rows_without_a_version_are_of_the_pizzerias_query_as_it_is() -> None:

@@ -9,6 +9,7 @@ import pytest
 from lockstep.cdc import transactions
 from lockstep.cdc.records import MESSAGES, RecordDecoder
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline.modes import Mode
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.streams import large, published
@@ -84,7 +85,7 @@ def test_each_row_has_its_change_by_its_whole_key(
     )
     numbered = list(enumerate(topic))
     monkeypatch.setattr(large, "read_again", lambda _, first, end, __: [numbered[first:end]])
-    log = open_change_log(home, mode, plan.result)
+    log = open_change_log(home, plan, Mode(mode))
     sink = ChangeLogSink(log, getattr(published, mode)(plan), plan.key)
     decoder = facts_decoder(plan, plan.tables)
     Runner(home, mode, sink, xid_near=1, given_up=GivenUp(tuple, decoder))._advance(numbered)
@@ -112,7 +113,7 @@ def test_the_columns_of_its_change_log_are_the_results_and_those_of_every_change
     home: Settings,
 ) -> None:
     plan = parcels()
-    names = open_change_log(home, StreamMode.OUTBOX, plan.result).schema.names
+    names = open_change_log(home, plan, Mode.OUTBOX).schema.names
     assert names[:5] == ["the Depot", "parcel_no", "weighed_at", "grams", "op"]
 
 

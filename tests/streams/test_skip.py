@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC
+from functools import partial
 
 import pytest
 from deltalake import DeltaTable
@@ -15,7 +16,7 @@ from lockstep.sources import given_up as room
 from lockstep.sources.delta import open_table
 from lockstep.sources.given_up import given_up_ranges
 from lockstep.streams import skip
-from lockstep.streams.given_up import given_up
+from lockstep.streams.given_up import GivenUp
 from lockstep.streams.quarantine import Quarantine
 from lockstep.streams.skip import skip_records
 from pizzeria.names import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
@@ -126,13 +127,18 @@ def test_a_record_that_a_stream_put_aside_is_not_given_up_by_that(home: Settings
     assert given_up_ranges(home) == [OffsetRange(AT_BROKEN, AT_BROKEN)]
 
 
+def given_up_of(settings: Settings) -> GivenUp:
+    """What is given up in these settings' quarantine."""
+    return GivenUp(partial(given_up_ranges, settings), DECODER)
+
+
 def test_a_stream_that_runs_passes_the_stretch_after_a_renamed_column(
     home: Settings, topic: Topic
 ) -> None:
     topic.add(*SNAPSHOT, *debezium.order(1))
     first = topic.add(*renamed(2), *renamed(3), *debezium.order(4), *renamed(5))
     topic.add(*debezium.order(6))
-    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up(home, DECODER))
+    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up_of(home))
     skip_records(home, first, None)
     runs._advance(list(topic.items()))
     assert change_log(home, StreamMode.OUTBOX) == [1, 4, 6]
@@ -145,7 +151,7 @@ def test_a_stream_stops_at_what_is_behind_the_stretch(home: Settings, topic: Top
     topic.add(*debezium.order(3))
     behind = topic.add(*renamed(4))
     skip_records(home, first, behind - 1)
-    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up(home, DECODER))
+    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up_of(home))
     with pytest.raises(PoisonedRecordError) as stopped:
         runs._advance(list(topic.items()))
     assert stopped.value.offset == behind + 1  # after its BEGIN

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -17,7 +18,7 @@ from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.given_up import given_up_ranges
-from lockstep.streams.given_up import given_up
+from lockstep.streams.given_up import GivenUp
 from lockstep.streams.skip import skip_records
 from pizzeria.names import OUTBOX
 
@@ -65,6 +66,11 @@ def records_of(settings: Settings) -> list[tuple[int, bytes | None]]:
     return [record for part in change_topic.read_again(settings, 0, end) for record in part]
 
 
+def given_up_of(settings: Settings) -> GivenUp:
+    """What is given up in these settings' quarantine."""
+    return GivenUp(partial(given_up_ranges, settings), DECODER)
+
+
 def test_a_stream_that_runs_passes_what_is_given_up_and_a_new_topic_has_nothing_given_up(
     change_capture: Settings, topic: Topic, home: Settings
 ) -> None:
@@ -73,8 +79,18 @@ def test_a_stream_that_runs_passes_what_is_given_up_and_a_new_topic_has_nothing_
     renamed = [debezium.transaction(tx, (OUTBOX, {"id": tx, "renamed": 1})) for tx in (2, 3)]
     topic.add(*debezium.SNAPSHOT, *debezium.order(1))
     topic.add(*renamed[0], b"{broken", *renamed[1], *debezium.order(4))
-    runs = runner_of(None, settings, StreamMode.OUTBOX, given_up=given_up(settings, DECODER))
-    stops = runner_of(None, elsewhere, StreamMode.OUTBOX, given_up=given_up(settings, DECODER))
+    runs = runner_of(
+        None,
+        settings,
+        StreamMode.OUTBOX,
+        given_up=given_up_of(settings),
+    )
+    stops = runner_of(
+        None,
+        elsewhere,
+        StreamMode.OUTBOX,
+        given_up=given_up_of(settings),
+    )
     with pytest.raises(PoisonedRecordError) as stopped:
         stops._advance(records_of(settings))
     lost = skip_records(settings, stopped.value.offset, None)

@@ -213,7 +213,7 @@ def test_an_hourly_table_whose_origin_says_more_is_refused_and_written_again(
 
 def test_look_ups_of_before_keep_what_is_read_and_the_table_its_frontier(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
-    log = open_log(settings, StreamMode.LOOKUP, version="a version")
+    log = open_log(settings, StreamMode.LOOKUP)
     look_up = {"snapshot": "7:9:", "wal_lsn": 5}
     changes = [
         {"order_id": 1, "commit_lsn": 10, "commit_date": NOON.date(), "look_up": look_up},
@@ -237,6 +237,6 @@ def test_look_ups_of_before_keep_what_is_read_and_the_table_its_frontier(tmp_pat
     )
     rows = after.to_pyarrow_table().sort_by("order_id").to_pylist()
     assert [row["look_up"] for row in rows] == [look_up, None]
-    again = open_log(settings, StreamMode.LOOKUP, version="a version")
+    again = open_log(settings, StreamMode.LOOKUP)
     again.append(pa.Table.from_pylist([changes[0] | {"commit_lsn": 30}], again.schema), 30, 71)
     assert upgrade.upgrade(settings) == []

@@ -8,6 +8,7 @@ import pytest
 from lockstep.cdc.records import Change, End, Record, RecordDecoder, SnapshotNotice
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
@@ -102,11 +103,9 @@ def settings_of(folder: Path) -> Settings:
     return Settings(home=folder / "home", lakehouse=str(folder / "lakehouse"))
 
 
-def open_log(
-    settings: Settings, mode: str, capture_id: int | None = None, version: str | None = None
-) -> AppendLog:
+def open_log(settings: Settings, mode: str, capture_id: int | None = None) -> AppendLog:
     """The mode's change log, for its one writer."""
-    return open_change_log(settings, StreamMode(mode), PLAN.result, capture_id, version)
+    return open_change_log(settings, PLAN, Mode(mode), capture_id)
 
 
 def change_log(settings: Settings, mode: StreamMode) -> list[int]:

@@ -89,7 +89,7 @@ def embedded_connector(settings: Settings) -> Connector:
     """
     project = read_project(project_dir())
     source = project.pipeline(names_of(project_dir()).pipeline).source
-    tables = _captured(plans_of(project, source.name))
+    tables = tables_of(plans_of(project, source.name))
     template = TEMPLATES / f"{source.name}.json"
     placeholders = _source_placeholders(settings, source, tables) | {
         "postgres_host": settings.postgres_host,
@@ -115,8 +115,8 @@ def embedded_connector(settings: Settings) -> Connector:
     )
 
 
-def _captured(plans: Iterable[Plan]) -> tuple[TableName, ...]:
-    """What the plans read, in their order, and then the outboxes."""
+def tables_of(plans: Iterable[Plan]) -> tuple[TableName, ...]:
+    """What streams of the plans need: what they read, in their order, and then the outboxes."""
     plans = list(plans)
     read = [table for plan in plans for table in plan.tables]
     outboxes = [plan.outbox for plan in plans if plan.manifest.outbox is not None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lockstep.capture import connector, preflight
 from lockstep.capture.connector_secrets import keep_passwords, source_key
-from lockstep.capture.connectors import Connector, of_source, table_pattern
+from lockstep.capture.connectors import Connector, of_source, table_pattern, tables_of
 from lockstep.capture.reset import remove_capture
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import ServiceError
@@ -76,7 +76,7 @@ def source_capture(settings: Settings, project: Project, source: Source) -> Sour
         publication = read_publication(database, name)
     known = {table.name for table in source.catalog.tables}
     published = known & publication.tables if publication else set()
-    read = {table for plan in plans_of(project, source.name) for table in plan.tables}
+    read = set(tables_of(plans_of(project, source.name)))
     late = _late(settings, source, published | read)
     if needed := sorted(late & read):
         raise ServiceError(

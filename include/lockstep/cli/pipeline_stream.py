@@ -1,4 +1,4 @@
-"""`lockstep pipeline stream`: a pipeline's stream in the foreground.
+"""`lockstep pipeline stream`: a pipeline's streams in the foreground.
 
 Only the talking is here; the driver is lockstep.streams.pipeline_driver's.
 """
@@ -14,12 +14,12 @@ from lockstep.settings import Settings
 
 def stream(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")],
-    mode: Annotated[Mode, typer.Argument(help="A mode of its pipeline.toml.")],
+    modes: Annotated[list[Mode], typer.Argument(help="Modes of its pipeline.toml.")],
 ) -> None:
-    """Run a stream of a pipeline until Ctrl-C or SIGTERM. Only mode temporal works so far.
+    """Run streams of a pipeline, in one process, until Ctrl-C or SIGTERM.
 
-    It goes on where its Delta table ends. The same process writes the history of the source, unless
-    another driver does.
+    Each goes on where its Delta table ends. The same process writes the history of the source,
+    unless another one does. When one of the streams fails, all end.
     """
     from lockstep.pipeline.errors import PipelineError
     from lockstep.pipeline.plan import plan_of
@@ -29,14 +29,17 @@ def stream(
     settings = Settings.load()
     project = read_project(settings.project)
     plan = plan_of(project.pipeline(name))
-    if mode not in plan.manifest.modes:
-        known = ", ".join(plan.manifest.modes) or "none"
-        raise PipelineError(f"pipeline {name} has no mode {mode}: `modes` in its manifest: {known}")
-    if mode is not Mode.TEMPORAL:
-        raise PipelineError(f"mode {mode} of a pipeline's folder does not work yet: temporal does")
-    Console(soft_wrap=True, highlight=False).print(
-        f"{name} {mode}: follows {plan.change_topic} into "
-        f"{settings.table_uri(plan.change_log(mode))}",
-        markup=False,
-    )
-    PipelineDriver(settings, project, plan, mode).run()
+    for mode in modes:
+        if mode not in plan.manifest.modes:
+            known = ", ".join(plan.manifest.modes) or "none"
+            raise PipelineError(
+                f"pipeline {name} has no mode {mode}: `modes` in its manifest: {known}"
+            )
+    if plan.lock_problem:
+        raise PipelineError(plan.lock_problem)
+    console = Console(soft_wrap=True, highlight=False)
+    driver = PipelineDriver(settings, project, plan, modes)
+    for mode in dict.fromkeys(modes):
+        uri = settings.table_uri(plan.change_log(mode))
+        console.print(f"{name} {mode}: follows {plan.change_topic} into {uri}", markup=False)
+    driver.run()

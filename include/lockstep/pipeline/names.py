@@ -179,6 +179,14 @@ def message_prefix(pipeline: str) -> str:
     return f"{PREFIX}.message.{pipeline}"
 
 
+def publish_function(pipeline: str) -> str:
+    """`lockstep_publish__orders`: the database's function by which an application publishes rows.
+
+    At most 58 bytes; needs no quotes.
+    """
+    return SEPARATOR.join((f"{PREFIX}_publish", pipeline))
+
+
 def cut_prefix(source: str) -> str:
     """`lockstep.cut.shop`: of the message that marks an hourly run's cut in the log."""
     return f"{PREFIX}.cut.{source}"

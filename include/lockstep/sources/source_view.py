@@ -89,6 +89,21 @@ class ViewColumn:
         return F.from_json(sent, self.delta, {"mode": "FAILFAST"})
 
     @property
+    def published(self) -> sql.Composable:
+        """The same value in a row for row_to_json, as pipeline/published_rows.py decodes it.
+
+        In a session with time zone UTC.
+        """
+        value = sql.Identifier(self.name)
+        if is_nested(self.delta) or self.delta == "string":
+            text = sql.SQL("CAST({} AS json)") if is_nested(self.delta) else sql.SQL("{}")
+            return text.format(self.sent)
+        if self.delta == "binary":
+            # PostgreSQL puts base64 in lines.
+            return sql.SQL("translate(encode({}, 'base64'), E'\\n', '')").format(value)
+        return value
+
+    @property
     def refused(self) -> sql.Composable | None:
         """The condition that there is a value that the type cannot hold; None for no condition."""
         found = _DECIMAL.fullmatch(self.delta)

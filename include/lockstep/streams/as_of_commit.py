@@ -1,4 +1,4 @@
-"""Mode `temporal` of any pipeline: its query over the rows valid at each fact's own commit.
+"""Modes `temporal` and `transaction`: the query over the rows valid at each fact's own commit.
 
 The rows come from memory or the source's history; Spark runs the author's query, rewritten to hold
 for many commits at once (pipeline/query/at.py). Only the change log is written here.
@@ -12,15 +12,12 @@ import pyarrow as pa
 
 from lockstep.cdc.transactions import Transaction, TransactionTracker
 from lockstep.enrich.few_rows import FewRows
-from lockstep.enrich.plans import result_schema, run_over
+from lockstep.enrich.plans import run_over
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import AT, AT_LSN, at_rewrite, facts_view, view_name
-from lockstep.pipeline.result_tables import CHANGE_COLUMNS, CHANGE_PARTITION
 from lockstep.pipeline.types import arrow_schema as table_schema
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
@@ -37,37 +34,6 @@ from lockstep.streams.versions import Version, relation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def change_log_schema(spark: "SparkSession", plan: Plan) -> pa.Schema:
-    """The author's columns as Spark's analysis types them, and those of every change log.
-
-    Raises QueryRefusedError when Spark refuses the query.
-    """
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    own = to_arrow_schema(result_schema(spark, plan), timezone="UTC")
-    return pa.schema([*own, *arrow_schema(CHANGE_COLUMNS)])
-
-
-def change_log(
-    settings: Settings, uri: str, plan: Plan, schema: pa.Schema, capture_id: int
-) -> AppendLog:
-    """A pipeline's change log, for its one writer; made if there is none.
-
-    Its description is the pipeline's version. Raises LakehouseError, and PipelineError when it is
-    another version's.
-    """
-    kept_hours, version = settings.stream_versions_kept_hours, plan.version
-    log = AppendLog(uri, schema, CHANGE_PARTITION, kept_hours, capture_id, version)
-    if log.description != version:
-        raise PipelineError(
-            f"{uri} is of version {log.description} of pipeline {plan.name}, and its folder is of "
-            f"version {version}: its query, key, time or the columns that it reads have changed. "
-            "Delete the table's folder and start the stream again: it is built from the change "
-            "topic"
-        )
-    return log
 
 
 class Evaluation:
@@ -139,7 +105,7 @@ class Evaluation:
 
 
 class TemporalSink(Sink):
-    """The change log of a pipeline's mode `temporal`."""
+    """The change log of mode `temporal` or `transaction`."""
 
     def __init__(
         self, log: AppendLog, plan: Plan, needed: NeededVersions, query: Evaluation

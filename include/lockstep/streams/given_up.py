@@ -6,13 +6,10 @@ of it that cannot be read: whatever can be read is read.
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import Record, RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.settings import Settings
-from lockstep.sources.given_up import given_up_ranges
 
 
 class GivenUp:
@@ -54,8 +51,3 @@ class GivenUp:
             if offset not in self:
                 raise
         return self._decoder.without_row(value, offset)
-
-
-def given_up(settings: Settings, decoder: RecordDecoder) -> GivenUp:
-    """What is given up of the change topic. Raises StreamError when Kafka does not answer."""
-    return GivenUp(partial(given_up_ranges, settings), decoder)

@@ -1,24 +1,31 @@
 """Which parts make a mode: its sink, its decoder, and its records' way through Spark before."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from lockstep.accounts import Role
 from lockstep.cdc.records import RecordDecoder
+from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan, PlannedTable, captured_tables, plan_of, plans_of
-from lockstep.pipeline.project import read_project
+from lockstep.pipeline.project import Project, read_project
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
 from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.table_of_before import require_moved
-from lockstep.streams import identity, published
+from lockstep.sources.given_up import given_up_ranges
+from lockstep.sources.postgres import RoleConnection, role_connection
+from lockstep.sources.source_database import reader_of
+from lockstep.streams import published
 from lockstep.streams.as_of_commit import Evaluation, TemporalSink, catch_up
 from lockstep.streams.fact_records import facts_decoder
-from lockstep.streams.given_up import GivenUp, given_up
+from lockstep.streams.given_up import GivenUp
 from lockstep.streams.lookup import LookupEnrichment
 from lockstep.streams.needed_versions import NeededVersions
 from lockstep.streams.runner import Stage
@@ -38,29 +45,58 @@ JOINED = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
 class Modes:
     """The modes of a pipeline, and the writer of its source's history.
 
-    settings: where their tables are. captured: what the history keeps.
+    settings: where their tables are. captured: what the history keeps. reader: the role that looks
+    rows up; raises ConfigurationError without its password. look: the stretches of the change topic
+    that are given up now. rebuild: what makes the table of a mode again, for people.
     """
 
     settings: Settings
     plan: Plan
-    captured: dict[TableName, PlannedTable]
+    captured: Mapping[TableName, PlannedTable]
+    reader: Callable[[], RoleConnection]
+    look: Callable[[], Sequence[OffsetRange]]
+    rebuild: str
 
     @classmethod
     def of(cls, settings: Settings) -> "Modes":
-        """Raises PipelineError and ManifestError: what is wrong with the folders."""
+        """Those of the pipeline that is worked for, over the stack's own source.
+
+        Raises PipelineError and ManifestError: what is wrong with the folders.
+        """
         project = read_project(settings.project)
         plan = plan_of(project.pipeline(settings.names.pipeline))
-        plans, source = plans_of(project, plan.source), project.sources[plan.source]
-        return cls(settings, plan, captured_tables(plans, source.catalog))
+        return cls(
+            settings,
+            plan,
+            _captured(project, plan),
+            partial(role_connection, settings, Role.BATCH_READER),
+            partial(given_up_ranges, settings),
+            "`lockstep stream rebuild {mode}` makes the table again",
+        )
+
+    @classmethod
+    def of_plan(cls, settings: Settings, project: Project, plan: Plan) -> "Modes":
+        """Those of a pipeline over a source of its own, of which no record is given up."""
+        return cls(
+            settings,
+            plan,
+            _captured(project, plan),
+            partial(reader_of, settings, project.sources[plan.source]),
+            tuple,
+            "delete the table's folder and start the stream again: it is built from the change "
+            "topic",
+        )
+
+    def table_of(self, mode: str) -> str:
+        """The path below the lakehouse of the table that a mode, or the history, writes."""
+        return self.plan.history if mode == HISTORY else self.plan.change_log(Mode(mode))
 
     def make_table(self, mode: str) -> None:
         """Make the table that the mode writes where there is none.
 
         Raises LakehouseError, also while an earlier version's table is not moved.
         """
-        require_moved(
-            local_folder(self.settings.lakehouse_uri), identity.table_of(self.settings.names, mode)
-        )
+        require_moved(local_folder(self.settings.lakehouse_uri), self.table_of(mode))
         if mode == HISTORY:
             self._history_log(self.settings, None)
         else:
@@ -88,7 +124,7 @@ class Modes:
 
         Raises StreamError when Kafka does not answer.
         """
-        return given_up(self.settings, self.decoder_of(mode))
+        return GivenUp(self.look, self.decoder_of(mode))
 
     def decoder_of(self, mode: str) -> RecordDecoder:
         """What decodes the mode's records."""
@@ -107,7 +143,7 @@ class Modes:
             raise PipelineError(
                 f"{log.uri} is of version {version} of pipeline {self.plan.name}, and its folder "
                 f"is of version {self.plan.version}: its query, key, time or the columns that it "
-                f"reads have changed. `lockstep stream rebuild {mode}` makes the table again"
+                f"reads have changed: {self.rebuild.format(mode=mode)}"
             )
 
     @cached_property
@@ -120,8 +156,7 @@ class Modes:
         return facts_decoder(self.plan, {**self.captured, fact.name: fact})
 
     def _change_log(self, target: Settings, mode: str, capture_id: int | None) -> AppendLog:
-        result, version = self.plan.result, self.plan.version
-        return open_change_log(target, StreamMode(mode), result, capture_id, version)
+        return open_change_log(target, self.plan, Mode(mode), capture_id)
 
     def _history_log(self, target: Settings, capture_id: int | None) -> AppendLog:
         uri, kept_hours = target.table_uri(self.plan.history), target.stream_versions_kept_hours
@@ -144,6 +179,11 @@ class Modes:
             case StreamMode.LOOKUP:
                 return LookupEnrichment(spark, self.settings, self.plan)
         raise ValueError(f"{mode} is no mode of a stream")
+
+
+def _captured(project: Project, plan: Plan) -> dict[TableName, PlannedTable]:
+    catalog = project.sources[plan.source].catalog
+    return captured_tables(plans_of(project, plan.source), catalog)
 
 
 def stage_of(mode: str) -> Stage | None:

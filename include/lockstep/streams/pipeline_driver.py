@@ -1,9 +1,9 @@
-"""The driver of one pipeline's stream: one process, the stream, and the source's history with it.
+"""The driver of a pipeline's streams: one process, the modes, and the source's history with them.
 
 The history has a lease of its own: whichever driver of the source comes first writes it, and
-another takes over when that one ends. SIGTERM stops both after the micro-batch under way. What
+another takes over when that one ends. SIGTERM stops all after the micro-batch under way. What
 changes are of is looked at again every few seconds: a slot or topic that is gone, or another one,
-ends the stream with an error that names it.
+ends the streams with an error that names it.
 """
 
 import shutil
@@ -11,31 +11,21 @@ import signal
 import threading
 import time
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.model.modes import HISTORY
 from lockstep.pipeline import names
 from lockstep.pipeline.modes import Mode
-from lockstep.pipeline.plan import Plan, captured_tables, plans_of
+from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.project import Project
 from lockstep.settings import Settings
 from lockstep.spark import stream_session
-from lockstep.streams.as_of_commit import (
-    Evaluation,
-    TemporalSink,
-    catch_up,
-    change_log,
-    change_log_schema,
-)
-from lockstep.streams.given_up import GivenUp
 from lockstep.streams.heartbeats import Beats
-from lockstep.streams.needed_versions import NeededVersions
+from lockstep.streams.modes import Modes, stage_of
 from lockstep.streams.runner import Runner
-from lockstep.streams.sink import Sink
-from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.source_identity import SourceIdentity
-from lockstep.streams.stored_history import StoredHistory
-from lockstep.streams.table_rows import rows_decoder
 from lockstep.supervise import lease
 from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import mode_folder
@@ -50,39 +40,46 @@ LOOK_SECONDS = 5.0
 
 
 class PipelineDriver:
-    """Hosts one stream until it is stopped or fails."""
+    """Hosts streams of a pipeline until they are stopped or one of them fails."""
 
-    def __init__(self, settings: Settings, project: Project, plan: Plan, mode: Mode) -> None:
-        """project: whose pipelines of the plan's source say what the history keeps."""
-        self._settings, self._plan = settings, plan
-        source = project.sources[plan.source]
-        self._capture = SourceIdentity(settings, source)
-        self._captured = captured_tables(plans_of(project, plan.source), source.catalog)
-        self._stream = names.address(plan.name, mode)
+    def __init__(
+        self, settings: Settings, project: Project, plan: Plan, modes: Iterable[Mode]
+    ) -> None:
+        """project: whose pipelines of the plan's source say what the history keeps.
+
+        Raises ConfigurationError without a password of the source.
+        """
+        self._settings = settings
+        self._modes = Modes.of_plan(settings, project, plan)
+        self._capture = SourceIdentity(settings, project.sources[plan.source])
+        self._streams = {names.address(plan.name, mode): mode for mode in modes}
         self._history = names.history_address(plan.source)
-        self._log_uri = settings.table_uri(plan.change_log(mode))
-        self._history_uri = settings.table_uri(plan.history)
         self._asked_to_stop = threading.Event()
         self._leases: dict[str, lease.Lease] = {}
         self._runners: dict[str, Runner] = {}
         self._beats = Beats(settings)
 
     def run(self) -> None:
-        """Returns when the stream was stopped on purpose.
+        """Returns when the streams were stopped on purpose.
 
-        Raises StreamBusyError when another process runs it, and whatever ends it otherwise.
+        Raises StreamBusyError when another process runs one of them, and whatever ends one
+        otherwise.
         """
         for stop in (signal.SIGTERM, signal.SIGINT):
             signal.signal(stop, lambda *_: self._asked_to_stop.set())
-        self._leases[self._stream] = lease.acquire(self._settings, self._stream)
         failure: BaseException | None = None
         try:
+            for name in self._streams:
+                self._leases[name] = lease.acquire(self._settings, name)
             self._take_history()
-            self._beats.say(self._stream, DriverState.STARTING)
-            self._capture.require([self._log_uri, self._history_uri])
+            for name in self._streams:
+                self._beats.say(name, DriverState.STARTING)
+            tables = map(self._modes.table_of, (*self._streams.values(), HISTORY))
+            self._capture.require(map(self._settings.table_uri, tables))
             spark = self._session()
             self._start_history(spark)
-            self._start(spark, self._stream, self._temporal_sink(spark))
+            for name, mode in self._streams.items():
+                self._start(spark, name, mode)
             self._watch(spark)
         except BaseException as error:
             failure = error
@@ -92,7 +89,7 @@ class PipelineDriver:
 
     def _session(self) -> "SparkSession":
         held = [taken.fileno() for taken in self._leases.values()]
-        return stream_session(self._settings, f"lockstep {self._stream}", held)
+        return stream_session(self._settings, f"lockstep {' '.join(self._streams)}", held)
 
     def _take_history(self) -> bool:
         """Whether this driver is, from now on, the one that writes the history."""
@@ -106,40 +103,20 @@ class PipelineDriver:
 
     def _start_history(self, spark: "SparkSession") -> None:
         if self._history in self._leases:
-            kept_hours = self._settings.stream_versions_kept_hours
-            uri, capture_id = self._history_uri, self._capture.capture_id
-            log = history_log(uri, self._captured, kept_hours, capture_id)
-            self._start(spark, self._history, SourceHistorySink(log, self._captured))
+            self._start(spark, self._history, HISTORY)
 
-    def _temporal_sink(self, spark: "SparkSession") -> TemporalSink:
-        schema = change_log_schema(spark, self._plan)
-        capture_id = self._capture.capture_id
-        log = change_log(self._settings, self._log_uri, self._plan, schema, capture_id)
-        history = StoredHistory(self._history_uri)
-        history.require_columns(self._plan.tables.values())
-        needed = NeededVersions(self._plan, history, log.reached.frontier)
-        sink = TemporalSink(log, self._plan, needed, Evaluation(spark, self._plan))
-        catch_up(self._settings, needed, sink.wanted, self._decoded_for(sink))
-        return sink
-
-    def _start(self, spark: "SparkSession", name: str, sink: Sink) -> None:
+    def _start(self, spark: "SparkSession", name: str, mode: str) -> None:
         runner = Runner(
             self._settings,
             name,
-            sink,
+            self._modes.sink_of(spark, mode, self._capture.capture_id),
             xid_near=self._capture.current_xid(),
-            given_up=self._decoded_for(sink),
+            given_up=self._modes.given_up(mode),
+            stage=stage_of(mode),
         )
-        runner.start(spark, checkpoint_location(self._settings, name, self._capture.capture_id))
+        location = checkpoint_location(self._settings, name, self._capture.capture_id)
+        runner.start(spark, location, neighbours=len(self._streams) - 1)
         self._runners[name] = runner
-
-    def _decoded_for(self, sink: Sink) -> GivenUp:
-        """No record is given up: one that cannot be read ends the stream."""
-        if isinstance(sink, SourceHistorySink):
-            decoder = rows_decoder(self._plan.change_topic, self._captured, keeps_texts=True)
-        else:
-            decoder = rows_decoder(self._plan.change_topic, self._plan.tables)
-        return GivenUp(tuple, decoder)
 
     def _watch(self, spark: "SparkSession") -> None:
         beaten = looked = 0.0

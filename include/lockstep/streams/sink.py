@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from lockstep.cdc.transactions import Transaction
 from lockstep.faults import Point, reach
-from lockstep.model.modes import StreamMode
-from lockstep.pipeline.result import Result
+from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result_tables import CHANGE_PARTITION
 from lockstep.pipeline.row_keys import quoted
 from lockstep.settings import Settings
@@ -80,24 +80,20 @@ class Enrichment(ABC):
 
 
 def open_change_log(
-    settings: Settings,
-    mode: StreamMode,
-    result: Result,
-    capture_id: int | None = None,
-    version: str | None = None,
+    settings: Settings, plan: Plan, mode: Mode, capture_id: int | None = None
 ) -> AppendLog:
-    """The mode's change log, for its one writer.
+    """The mode's change log, for its one writer; made if there is none.
 
-    result: the pipeline's. capture_id: of what it will append. version: of the pipeline; a new
-    table is described by it.
+    A new table is described by the pipeline's version. capture_id: of what will be appended.
+    Raises PipelineError without a result.lock, and LakehouseError.
     """
     return AppendLog(
-        settings.table_uri(settings.names.change_log(mode)),
-        change_log_schema(result, mode),
+        settings.table_uri(plan.change_log(mode)),
+        change_log_schema(plan.result, mode),
         CHANGE_PARTITION,
         settings.stream_versions_kept_hours,
         capture_id,
-        version,
+        plan.version,
     )
 
 

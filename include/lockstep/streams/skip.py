@@ -7,7 +7,7 @@ from lockstep.sources.capture import current_xid
 from lockstep.sources.change_topic import end_offset, first_offset, read_again
 from lockstep.sources.given_up import GivenUpRecords
 from lockstep.streams.fact_time import FactTime
-from lockstep.streams.given_up import given_up
+from lockstep.streams.given_up import GivenUp
 from lockstep.streams.lost_records import LostRecords
 from lockstep.streams.modes import Modes
 from lockstep.streams.quarantine import Quarantine
@@ -45,7 +45,7 @@ def _lost(settings: Settings, stretch: OffsetRange, end: int) -> LostRecords:
     """Read the stretch, a little before it, and on until its last transaction has ended."""
     modes = Modes.of(settings)
     decoder = modes.strictest_decoder
-    given_up_before = given_up(settings, decoder)
+    given_up_before = GivenUp(modes.look, decoder)
     lost = LostRecords(stretch, given_up_before, decoder, FactTime(modes.plan))
     begin = max(stretch.first - LOOK_BACK_RECORDS, first_offset(settings))
     end = min(stretch.last + 1 + LOOK_AHEAD_RECORDS, end)

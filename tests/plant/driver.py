@@ -1,0 +1,91 @@
+"""The driver of the plant's streams, a process of its own, started as a person starts it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from lockstep.pipeline.modes import Mode
+from lockstep_tools.soak import drivers
+
+from tests.plant.conftest import PlantProject
+
+SECONDS_MAX = 180.0
+
+
+class Driver:
+    """`lockstep pipeline stream` in a process of its own."""
+
+    def __init__(
+        self, project: PlantProject, log: Path, modes: Sequence[Mode], restarts_max: int
+    ) -> None:
+        self._project, self._log, self._modes = project, log, modes
+        self._restarts_max = restarts_max
+        self.restarts = 0
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen:
+        names = self._project.plant
+        lockstep = Path(sys.executable).with_name("lockstep")
+        command = [lockstep, "pipeline", "stream", names.pipeline, *self._modes]
+        environment = {
+            **os.environ,
+            "LOCKSTEP_PROJECT": str(self._project.folder),
+            "LOCKSTEP_JARS_DIR": str(self._project.settings.jars_dir),
+            "LOCKSTEP_LAKEHOUSE": self._project.settings.lakehouse_uri,
+        }
+        with self._log.open("ab") as log:
+            return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def kill(self, part: str) -> None:
+        """SIGKILL `python`, its `jvm`, or `both`, and start it again when it is gone."""
+        drivers.kill(psutil.Process(self.process.pid), part)
+        self.process.wait(SECONDS_MAX)
+        self.process = self._start()
+
+    def keep(self) -> None:
+        """Start it again if a service's absence ended it, as supervision would."""
+        if self.process.poll() is not None:
+            self.restarts += 1
+            assert self.restarts <= self._restarts_max, self.text()[-3000:]
+            self.process = self._start()
+
+    def stop(self) -> int:
+        """End it as a person does; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(SECONDS_MAX)
+
+    def text(self) -> str:
+        return self._log.read_text()
+
+
+@contextmanager
+def driver_of(
+    project: PlantProject, folder: Path, modes: Sequence[Mode], restarts_max: int = 0
+) -> Iterator[Driver]:
+    """Running for the block, and gone after it. restarts_max: by `keep`."""
+    running = Driver(project, folder / "driver.log", modes, restarts_max)
+    try:
+        yield running
+    finally:
+        for process in (
+            [*psutil.Process(running.process.pid).children(recursive=True)]
+            if (running.process.poll() is None)
+            else []
+        ):
+            process.kill()
+        running.process.kill()
+        running.process.wait(SECONDS_MAX)
+
+
+def until(is_true: Callable[[], bool], driver: Driver) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_true():
+        assert time.monotonic() < deadline, driver.text()[-3000:]
+        time.sleep(0.3)
+        driver.keep()
