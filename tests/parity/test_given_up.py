@@ -116,7 +116,7 @@ def test_a_change_of_a_dimension_touches_all_later_windows_of_modes_that_join_th
 
 def test_each_mode_takes_the_orders_from_the_table_that_is_written_down() -> None:
     of_modes = {
-        StreamMode.LOOKUP: LookupEnrichment(None, Settings(), PLAN),
+        StreamMode.LOOKUP: LookupEnrichment(PLAN, pytest.fail),
         StreamMode.OUTBOX: published.outbox(PLAN),
         StreamMode.MESSAGE: published.message(PLAN),
     }

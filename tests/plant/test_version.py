@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lockstep.pipeline.catalog import Column
+from lockstep.pipeline.catalog import Catalog, Column
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan, plan_named
@@ -53,7 +53,7 @@ def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
     settings, mode = Settings(home=tmp_path / "home", project=tmp_path), Mode.MESSAGE
 
     def stream_of(plan: Plan) -> Sink:
-        modes = Modes(settings, plan, {}, pytest.fail, tuple, "rebuild {mode}")
+        modes = Modes(settings, plan, Catalog("none", ()), {}, pytest.fail, tuple, "rebuild {mode}")
         return modes.sink_of(None, mode, 7)
 
     before = NAMES.locked(planned(tmp_path, query=QUERY.template))

@@ -14,12 +14,12 @@ from lockstep import faults
 from lockstep.cdc import transactions
 from lockstep.faults import Point
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pipeline.result import Result
 from lockstep.settings import Settings
 from lockstep.sinks import append_log
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table
-from lockstep.streams import large, lookup, needed_versions
+from lockstep.sources.row_lookup import RowLookup
+from lockstep.streams import large, needed_versions
 from lockstep.streams import runner as running
 from lockstep.streams.rows import change_log_schema
 from lockstep.streams.runner import Stage
@@ -124,7 +124,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, shop: Pizzeria) -> None:
         found = list(enumerate(shop.topic[first:end], start=first))
         yield from (found[at : at + SLICE] for at in range(0, len(found), SLICE))
 
-    def look_up(_spark: object, _settings: Settings, _result: Result, asked: pa.Table) -> pa.Table:
+    def look_up(_: RowLookup, asked: pa.Table) -> pa.Table:
         """As each order was at its commit."""
         keys = [(one["order_id"], one["tx_id"] * LSN_STEP) for one in asked.to_pylist()]
         schema = pa.schema([LOG_SCHEMA.field(name) for name in ("order_id", *LOOKED_UP)])
@@ -137,7 +137,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, shop: Pizzeria) -> None:
     monkeypatch.setattr(change_topic, "read_again", read_again)
     monkeypatch.setattr(change_topic, "end_offset", lambda *_: len(shop.topic))
     monkeypatch.setattr(large, "read_again", read_again)
-    monkeypatch.setattr(lookup, "look_up_rows", look_up)
+    monkeypatch.setattr(RowLookup, "rows", look_up)
 
 
 def written(settings: Settings, table: str) -> tuple[list[dict], int]:

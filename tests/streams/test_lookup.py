@@ -3,10 +3,6 @@
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-import pytest
-from lockstep.pipeline.result import Result
-from lockstep.settings import Settings
-from lockstep.streams import lookup
 from lockstep.streams.lookup import LookupEnrichment
 from lockstep.streams.table_rows import RowVersion, TableRow
 
@@ -34,25 +30,20 @@ def change(
     return RowVersion("orders", op, row, tx_id, 70, committed_us, committed_us + CAPTURE_US)
 
 
-def test_a_look_up_is_asked_with_the_times_of_the_commits(
-    home: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_up_is_asked_with_the_times_of_the_commits() -> None:
     asked = []
 
-    def look_up_rows(
-        _spark: object, _settings: Settings, _result: Result, orders: pa.Table
-    ) -> pa.Table:
+    def look_up(orders: pa.Table) -> pa.Table:
         asked.append(orders)
         return FOUND
 
-    monkeypatch.setattr(lookup, "look_up_rows", look_up_rows)
     later = NOON + timedelta(microseconds=1)
     changes = [
         change(1, "c", None, NOON, (40, [])),
         change(2, "u", 8, later, (41, [3, None, 3])),
         change(3, "d", 9, later),
     ]
-    enriched = LookupEnrichment(None, home, PLAN).enriched(changes)
+    enriched = LookupEnrichment(PLAN, look_up).enriched(changes)
     (orders,) = asked
     assert orders.to_pydict() == {
         "order_id": [1, 2, 3],

@@ -28,6 +28,7 @@ from lockstep.pipeline.query.reach import Reach, join_edges
 from lockstep.sources.database_state import read_publication
 from lockstep.sources.preparation import add_tables_statement, reading_statements
 from lockstep.sources.source_view import ViewColumn, view_columns, view_of
+from lockstep.sources.view_rows import key_as_json, rows_as_json
 
 PUBLISHED_MODES = (Mode.OUTBOX, Mode.MESSAGE)
 _FOREIGN_KEYS = Path(__file__).with_name("catalog_reads") / "foreign_keys.sql"
@@ -54,15 +55,13 @@ BEGIN
     END IF;
     PERFORM FROM {fact} WHERE {is_fact} FOR UPDATE;
 {locks}
-    SELECT row_to_json(one)::text INTO published
-    FROM (SELECT {op} AS op, {columns} FROM {view} WHERE {is_row}) AS one;
+    published := ({row});
     IF (published IS NULL) <> ({op} = 'd') THEN
         RAISE EXCEPTION '{name}: {view_text} has % row of this key, so op cannot be %',
             CASE WHEN published IS NULL THEN 'no' ELSE 'a' END, {op};
     END IF;
     IF published IS NULL THEN
-        SELECT row_to_json(one)::text INTO published
-        FROM (SELECT {op} AS op, {key_columns} FROM (SELECT {key}) AS deleted) AS one;
+        published := ({key});
     END IF;
 {publish}
 END;
@@ -155,6 +154,8 @@ def _function(
     by_name = {one.name: one for one in columns}
     key = [by_name[column] for column in plan.key]
     values = [sql.SQL(f"${place}") for place in range(1, len(key) + 2)]
+    is_row = _equal([sql.Identifier(column.name) for column in key], values)
+    rows = sql.SQL("{} WHERE {}").format(_identifier(view_of(plan)), is_row)
     publish = []
     if Mode.OUTBOX in modes:
         publish.append(_INSERT.format(outbox=_identifier(plan.outbox)))
@@ -168,15 +169,9 @@ def _function(
         fact=_identifier(fact.name),
         is_fact=_equal([sql.Identifier(column) for column in fact.key], values),
         locks=sql.SQL("\n").join(_locks(plan, catalog, values)),
-        columns=_published(columns),
-        view=_identifier(view_of(plan)),
+        row=rows_as_json(values[-1], columns, rows),
         view_text=sql.SQL(str(view_of(plan)).replace("'", "''").replace("%", "%%")),
-        is_row=_equal([sql.Identifier(column.name) for column in key], values),
-        key_columns=_published(key),
-        key=sql.SQL(", ").join(
-            sql.SQL("{}::{} AS {}").format(value, sql.SQL(one.pg), sql.Identifier(one.name))
-            for value, one in zip(values, key, strict=False)
-        ),
+        key=key_as_json(key, values[:-1]),
         publish=sql.SQL("\n").join(publish),
     )
 
@@ -220,11 +215,6 @@ def _parameters(plan: Plan, catalog: Catalog) -> sql.Composed:
 
 def _function_name(plan: Plan) -> sql.Identifier:
     return sql.Identifier(plan.fact.name.schema, publish_function(plan.name))
-
-
-def _published(columns: Sequence[ViewColumn]) -> sql.Composed:
-    parts = (sql.SQL("{} AS {}").format(one.published, sql.Identifier(one.name)) for one in columns)
-    return sql.SQL(", ").join(parts)
 
 
 def _equal(columns: Sequence[sql.Identifier], values: Sequence[sql.SQL]) -> sql.Composed:

@@ -5,30 +5,25 @@ price of this mode, and why the others exist. What proves or disproves a marked 
 the snapshot that the look-up read.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from lockstep.pipeline.delta_types import arrow_type
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result_tables import LOOK_UP
-from lockstep.settings import Settings
-from lockstep.sources.order_lookup import MOMENT, look_up_rows
+from lockstep.sources.row_lookup import MOMENT
 from lockstep.streams.rows import key_columns
 from lockstep.streams.sink import Enrichment
 from lockstep.streams.table_rows import RowVersion, text_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 class LookupEnrichment(Enrichment):
-    """Names, prices and times are the look-up's; the change topic says only which rows to ask."""
+    """The values are the look-up's; the change topic says only which rows to ask for."""
 
-    def __init__(self, spark: "SparkSession", settings: Settings, plan: Plan) -> None:
-        self._spark = spark
-        self._settings = settings
+    def __init__(self, plan: Plan, look_up: Callable[[pa.Table], pa.Table]) -> None:
+        """look_up: as RowLookup.rows."""
+        self._look_up = look_up
         self._result = plan.result
         self.fact = text_of(plan.fact.name)
         self.wanted = frozenset({self.fact})
@@ -44,7 +39,7 @@ class LookupEnrichment(Enrichment):
                 ),
             }
         )
-        found = look_up_rows(self._spark, self._settings, self._result, asked)
+        found = self._look_up(asked)
         columns = {name: found[name].combine_chunks() for name in found.column_names}
         moments = [columns.pop(name) for name in MOMENT]
         return {**columns, **_look_up(changes, moments)}

@@ -9,7 +9,7 @@ from lockstep.accounts import Role
 from lockstep.cdc.records import RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import HISTORY, StreamMode
-from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.catalog import Catalog, TableName
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan, PlannedTable, captured_tables, plan_of, plans_of
@@ -21,6 +21,7 @@ from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.table_of_before import require_moved
 from lockstep.sources.given_up import given_up_ranges
 from lockstep.sources.postgres import RoleConnection, role_connection
+from lockstep.sources.row_lookup import RowLookup
 from lockstep.sources.source_database import reader_of
 from lockstep.streams import published
 from lockstep.streams.as_of_commit import Evaluation, TemporalSink, catch_up
@@ -45,13 +46,15 @@ JOINED = (StreamMode.TEMPORAL, StreamMode.TRANSACTION)
 class Modes:
     """The modes of a pipeline, and the writer of its source's history.
 
-    settings: where their tables are. captured: what the history keeps. reader: the role that looks
-    rows up; raises ConfigurationError without its password. look: the stretches of the change topic
-    that are given up now. rebuild: what makes the table of a mode again, for people.
+    settings: where their tables are. catalog: the source's. captured: what the history keeps.
+    reader: the role that looks rows up; raises ConfigurationError without its password. look: the
+    stretches of the change topic that are given up now. rebuild: what makes the table of a mode
+    again, for people.
     """
 
     settings: Settings
     plan: Plan
+    catalog: Catalog
     captured: Mapping[TableName, PlannedTable]
     reader: Callable[[], RoleConnection]
     look: Callable[[], Sequence[OffsetRange]]
@@ -68,6 +71,7 @@ class Modes:
         return cls(
             settings,
             plan,
+            project.sources[plan.source].catalog,
             _captured(project, plan),
             partial(role_connection, settings, Role.BATCH_READER),
             partial(given_up_ranges, settings),
@@ -80,6 +84,7 @@ class Modes:
         return cls(
             settings,
             plan,
+            project.sources[plan.source].catalog,
             _captured(project, plan),
             partial(reader_of, settings, project.sources[plan.source]),
             tuple,
@@ -177,7 +182,8 @@ class Modes:
             case StreamMode.MESSAGE:
                 return published.message(self.plan)
             case StreamMode.LOOKUP:
-                return LookupEnrichment(spark, self.settings, self.plan)
+                rows = RowLookup(spark, self.catalog, self.plan, self.reader)
+                return LookupEnrichment(self.plan, rows.rows)
         raise ValueError(f"{mode} is no mode of a stream")
 
 

@@ -1,8 +1,10 @@
 """The look-up join: what it reads, and that it marks exactly what may have changed since."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -11,21 +13,24 @@ import pytest
 from lockstep.accounts import Role
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.pipeline.project import read_project
 from lockstep.pipeline.result import Result
 from lockstep.settings import Settings
-from lockstep.sources import kept_connection, order_lookup
+from lockstep.sources import kept_connection, row_lookup
 from lockstep.sources.errors import PostgresUnavailableError
-from lockstep.sources.order_lookup import MOMENT, judged, look_up_rows, seen_columns
 from lockstep.sources.postgres import role_connection
+from lockstep.sources.row_lookup import MOMENT, Question, RowLookup, judged, seen_columns, seen_now
 from pydantic import SecretStr
 from pyspark import cloudpickle
 
+from tests.project import PROJECT_DIR
 from tests.streams.topics import PLAN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RESULT = PLAN.result
+CATALOG = read_project(PROJECT_DIR).sources[PLAN.source].catalog
 SEEN = arrow_schema(seen_columns(RESULT))
 THEN = datetime(2024, 2, 3, 18, 0, 0, 123456, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -44,7 +49,7 @@ def changes(*rows: tuple[int, str, int | None, datetime]) -> pa.Table:
 
 
 def seen(
-    order_committed_at: datetime | None = THEN,
+    fact_committed_at: datetime | None = THEN,
     newest_committed_at: datetime | None = THEN,
     *,
     is_whole: bool = True,
@@ -56,7 +61,7 @@ def seen(
         "client_name": "Ada",
         "table_name": "Window",
         "pizzas": PIZZAS,
-        "order_committed_at": order_committed_at,
+        "fact_committed_at": fact_committed_at,
         "newest_committed_at": newest_committed_at,
         "is_whole": is_whole,
         **MOMENT_SEEN,
@@ -129,16 +134,25 @@ def test_changes_keep_their_sequence_and_only_the_last_of_an_order_is_unmarked()
 
 
 def test_rows_of_any_result_are_judged_by_its_own_key() -> None:
-    parcels = Result({"kilos": "array<decimal(5,2)>", "a code": "string"}, ("a code",), None)
-    moment = ("700:702:700", 5_000)
-    rows = [("[2.5, null]", "x", THEN, THEN, True, *moment), (None, "y", THEN, None, True, *moment)]
-    found = order_lookup._as_arrow(rows, arrow_schema(seen_columns(parcels)))
-    asked = changes((1, "u", 900, THEN), (2, "c", 901, THEN), (3, "d", 902, THEN))
+    columns = {"kilos": "array<decimal(5,2)>", "a code": "string", "no": "int"}
+    parcels = Result(columns, ("a code", "no"), None)
+    times = (THEN, THEN, True, None, None)
+    rows = [
+        ('{"op": "u", "a code": "x", "no": 1, "kilos": [2.5, null]}', *[None] * 5),
+        ('{"op": "d", "a code": "x", "no": 1}', *times),
+        ('{"op": "d", "a code": "x", "no": 2}', *times),
+        (None, None, None, None, *MOMENT_SEEN.values()),
+    ]
+    keys = [("x", 1), ("y", 1), ("x", 2)]
+    found = row_lookup._as_arrow(keys, rows, parcels)
+    asked = changes((1, "u", 900, THEN), (2, "c", 901, THEN), (1, "d", 902, THEN))
     asked = asked.set_column(0, "a code", pa.array(["y", "x", "x"]))
+    asked = asked.append_column("no", pa.array([1, 1, 2]))
     judgement = judged(asked, pa.Table.from_batches([found]), parcels)
     assert judgement.column_names == ["kilos", "is_raced", *MOMENT]
     assert judgement["kilos"].to_pylist() == [None, [Decimal("2.50"), None], None]
-    assert judgement["is_raced"].to_pylist() == [False, False, False]
+    assert judgement["is_raced"].to_pylist() == [True, False, False]
+    assert found["kilos"].to_pylist()[2] is None, "the view has no such row"
 
 
 class RecordingSession:
@@ -172,7 +186,8 @@ def test_executors_are_sent_the_password_of_one_role_and_no_other() -> None:
         name: f"canary-of-{name}" for name in Settings.model_fields if name.endswith("_password")
     }
     session = RecordingSession()
-    look_up_rows(session, Settings(**canaries), RESULT, changes((7, "u", 900, THEN)))
+    target = role_connection(Settings(**canaries), Role.BATCH_READER)
+    seen_now(session, Question(target, "SELECT 1", RESULT), pa.table({"order_id": [7]}))
     sent = {name for name, canary in canaries.items() if canary.encode() in session.sent}
     assert sent == {"batch_reader_password"}
 
@@ -214,9 +229,15 @@ def look_up(
     def rows(*order_ids: int, committed_at: datetime | None = None) -> list[dict]:
         written = [committed_at or commit_time(shop, order_id) for order_id in order_ids]
         orders = changes(*((i, "u", 900, at) for i, at in zip(order_ids, written, strict=True)))
-        return look_up_rows(spark, pizzeria, RESULT, orders).to_pylist()
+        return asked.rows(orders).to_pylist()
 
+    asked = lookup_of(spark, pizzeria)
     return rows
+
+
+def lookup_of(spark: "SparkSession", settings: Settings) -> RowLookup:
+    reader = partial(role_connection, settings, Role.BATCH_READER)
+    return RowLookup(spark, CATALOG, PLAN, reader)
 
 
 def commit_time(connection: psycopg.Connection, order_id: int) -> datetime:
@@ -240,12 +261,12 @@ class TestOnTheDatabase:
         )
         view = {row[0]: row[1:] for row in shop.execute(query)}
         found = look_up(*view)
-        assert len(found) > order_lookup.ROWS_OF_A_TASK / 10
+        assert len(found) > row_lookup.ROWS_OF_A_TASK / 10
         for row, (order_time, client, table, pizzas) in zip(found, view.values(), strict=True):
             assert (row["client_name"], row["table_name"]) == (client, table)
             assert row["order_time"] == order_time
-            told = [(item["pizza"], float(item["price"])) for item in row["pizzas"]]
-            assert told == [(item["pizza"], item["price"]) for item in pizzas]
+            found_pizzas = [(item["pizza"], float(item["price"])) for item in row["pizzas"]]
+            assert found_pizzas == [(item["pizza"], item["price"]) for item in pizzas]
 
     def test_nothing_that_stayed_as_it_was_is_marked(
         self, look_up: Callable, shop: psycopg.Connection
@@ -352,8 +373,10 @@ class TestOnTheDatabase:
     ) -> None:
         wrong = {"postgres_host": "localhost", "batch_reader_password": SecretStr("wrong")}
         settings = pizzeria.model_copy(update=wrong)
+        target = role_connection(settings, Role.BATCH_READER)
+        question = replace(lookup_of(spark, pizzeria).question, target=target)
         with pytest.raises(PostgresUnavailableError, match="LOCKSTEP_BATCH_READER_PASSWORD"):
-            look_up_rows(spark, settings, RESULT, changes((1, "c", 900, THEN)))
+            seen_now(spark, question, pa.table({"order_id": [1]}))
 
 
 @pytest.mark.services

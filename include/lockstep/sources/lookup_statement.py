@@ -1,0 +1,203 @@
+"""The statement that looks a pipeline's rows up: what the view says, and how new that is.
+
+One statement, so one snapshot. Its rows, in no order:
+- of each fact asked for its key, as JSON of a delete; when its row was committed; when the newest
+  row of all that the query looks up for it was; whether all that it refers to was there;
+- of each fact asked for its row of the view, as JSON;
+- the snapshot, and a position of the log at or after the commit of all that this snapshot sees.
+
+A commit's time is null where PostgreSQL no longer keeps it (the row was frozen since): long ago. A
+row deleted since leaves no time. Where a look-up's column is unique, a row that is missing shows
+that; where it is not, nothing would, so no fact counts as whole.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from lockstep.pipeline.catalog import Catalog, TableName
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.query.reach import Reach
+from lockstep.sources.errors import PostgresUnavailableError
+from lockstep.sources.source_view import ViewColumn, view_columns, view_of
+from lockstep.sources.view_rows import key_as_json, rows_as_json
+
+_UNIQUE = Path(__file__).with_name("catalog_reads") / "unique_columns.sql"
+_STATEMENT = sql.SQL("""\
+WITH moment AS MATERIALIZED (
+    SELECT
+        pg_current_snapshot()::text AS snapshot,
+        (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint AS wal_lsn
+)
+SELECT ({key}) AS row,
+    pg_xact_commit_timestamp(fact.xmin) AS fact_committed_at,
+    greatest({newest}) AS newest_committed_at,
+    {is_whole} AS is_whole,
+    NULL::text AS snapshot,
+    NULL::bigint AS wal_lsn
+FROM {fact} AS fact{look_ups}
+WHERE {is_fact}
+UNION ALL
+SELECT asked.row, NULL, NULL, NULL, NULL, NULL FROM ({rows}) AS asked (row)
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, snapshot, wal_lsn FROM moment""")
+_LOOK_UP = sql.SQL("""
+CROSS JOIN LATERAL (
+    SELECT
+        max(pg_xact_commit_timestamp(found.xmin)) AS newest_committed_at,
+        {is_whole} AS is_whole{more}
+    FROM {table} AS found WHERE found.{column} = {values}
+) AS {alias}""")
+
+
+def look_up_statement(
+    connection: psycopg.Connection, catalog: Catalog, plan: Plan, role: str
+) -> str:
+    """The statement; its parameters are $1, …: of each key column the values, an array of texts.
+
+    connection: of `role`, in autocommit. Raises PipelineError and PostgresUnavailableError for what
+    the mode cannot work with, otherwise as view_columns does.
+    """
+    (tracks,) = connection.execute("SHOW track_commit_timestamp").fetchone()
+    if tracks != "on":
+        raise PostgresUnavailableError(
+            f"the database of source {plan.source} keeps no commit timestamps, by which mode "
+            "lookup marks what may have changed since: set track_commit_timestamp to on and "
+            "restart PostgreSQL"
+        )
+    columns = view_columns(connection, plan, role)
+    found = connection.execute(_UNIQUE.read_text(encoding="utf-8"))
+    unique = {(TableName(schema, table), column) for schema, table, column in found}
+    return _statement(catalog, plan, columns, unique).as_string()
+
+
+def _statement(
+    catalog: Catalog,
+    plan: Plan,
+    columns: Sequence[ViewColumn],
+    unique: set[tuple[TableName, str]],
+) -> sql.Composed:
+    fact, by_name = catalog.table(plan.fact.name), {one.name: one for one in columns}
+    types = [fact.column(name).type for name in fact.key]
+    for name, type_ in zip(fact.key, types, strict=True):
+        if type_.startswith("timestamp") and type_.endswith("without time zone"):
+            raise PipelineError(
+                f"pipeline {plan.name}: mode lookup cannot ask for {fact.name}.{name} of type "
+                f"{type_}: leave the mode out"
+            )
+    arrays = [
+        sql.SQL("CAST(CAST(${} AS text[]) AS {}[])").format(sql.SQL(str(place)), sql.SQL(type_))
+        for place, type_ in enumerate(types, start=1)
+    ]
+    key = [by_name[name] for name in plan.key]
+    fact_key = [sql.Identifier("fact", name) for name in fact.key]
+    asked = _are_asked([sql.Identifier(one.name) for one in key], arrays)
+    look_ups = list(_look_ups(plan, unique))
+    return _STATEMENT.format(
+        key=key_as_json(key, fact_key),
+        newest=sql.SQL(", ").join(
+            [
+                sql.SQL("pg_xact_commit_timestamp(fact.xmin)"),
+                *(sql.Identifier(one.alias, "newest_committed_at") for one in look_ups),
+            ]
+        ),
+        is_whole=sql.SQL(" AND ").join(
+            [sql.SQL("true"), *(sql.Identifier(one.alias, "is_whole") for one in look_ups)]
+        ),
+        fact=_identifier(fact.name),
+        look_ups=sql.SQL("").join(one.written() for one in look_ups),
+        is_fact=_are_asked(fact_key, arrays),
+        rows=rows_as_json(
+            sql.SQL("'u'"),
+            columns,
+            sql.SQL("{} WHERE {}").format(_identifier(view_of(plan)), asked),
+        ),
+    )
+
+
+@dataclass
+class _LookUp:
+    """One step. values: of its column, those that are looked up. kept: its table's columns that
+    later steps look up by, each with the name that it has in the statement."""
+
+    step: Reach
+    alias: str
+    values: sql.Composable
+    is_whole: sql.Composable
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def written(self) -> sql.Composed:
+        more = (
+            sql.SQL(", array_agg(found.{}) AS {}").format(
+                sql.Identifier(column), sql.Identifier(name)
+            )
+            for column, name in self.kept.items()
+        )
+        return _LOOK_UP.format(
+            is_whole=self.is_whole,
+            more=sql.SQL("").join(more),
+            table=_identifier(self.step.table),
+            column=sql.Identifier(self.step.column),
+            values=self.values,
+            alias=sql.Identifier(self.alias),
+        )
+
+
+def _look_ups(plan: Plan, unique: set[tuple[TableName, str]]) -> Iterator[_LookUp]:
+    made: list[_LookUp] = []
+    for place, step in enumerate(plan.steps):
+        parts = [sql.Identifier(one.alias, _kept(one, step)) for one in made if _leads(one, step)]
+        is_one = step.from_table == plan.fact.name and not parts and not step.is_element
+        if step.from_table == plan.fact.name:
+            value = sql.Identifier("fact", step.from_column)
+            parts.append(value if is_one or step.is_element else sql.SQL("ARRAY[{}]").format(value))
+        if not parts:
+            raise PipelineError(
+                f"pipeline {plan.name}: mode lookup does not follow {step.from_table}."
+                f"{step.from_column}, an array of a table that is not the fact: leave the mode out"
+            )
+        several = sql.SQL(" || ").join(parts)
+        made.append(
+            _LookUp(
+                step=step,
+                alias=f"look_up_{place}",
+                values=several if is_one else sql.SQL("ANY({})").format(several),
+                is_whole=_is_whole(several, is_one, (step.table, step.column) in unique),
+            )
+        )
+    yield from made
+
+
+def _is_whole(values: sql.Composable, is_one: bool, is_unique: bool) -> sql.Composable:
+    if not is_unique:
+        return sql.SQL("false")
+    if is_one:
+        return sql.SQL("({} IS NULL OR count(*) > 0)").format(values)
+    return sql.SQL(
+        "count(*) = (SELECT count(DISTINCT value) FROM unnest({}) AS of_array (value))"
+    ).format(values)
+
+
+def _leads(earlier: _LookUp, step: Reach) -> bool:
+    return earlier.step.table == step.from_table and not step.is_element
+
+
+def _kept(earlier: _LookUp, step: Reach) -> str:
+    """The name of the column that the step looks up by, which the earlier one is to keep."""
+    return earlier.kept.setdefault(step.from_column, f"kept_{len(earlier.kept)}")
+
+
+def _are_asked(columns: Sequence[sql.Composable], arrays: Sequence[sql.Composable]) -> sql.Composed:
+    if len(columns) == 1:
+        return sql.SQL("{} = ANY({})").format(columns[0], arrays[0])
+    return sql.SQL("({}) IN (SELECT * FROM unnest({}))").format(
+        sql.SQL(", ").join(columns), sql.SQL(", ").join(arrays)
+    )
+
+
+def _identifier(table: TableName) -> sql.Identifier:
+    return sql.Identifier(table.schema, table.name)
