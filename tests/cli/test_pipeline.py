@@ -59,7 +59,7 @@ def test_list_shows_each_pipeline(folder: Path) -> None:
 
 def test_list_fits_a_hundred_columns_with_the_longest_names(folder: Path) -> None:
     modes = 'modes = ["lookup", "outbox", "message", "temporal", "transaction"]\n'
-    write_pipeline(folder, "a" * 40, f'{MANIFEST}view = "a_in"\n{modes}')
+    write_pipeline(folder, "a" * 40, f'{MANIFEST}view = "a_in"\noutbox = "a_out"\n{modes}')
     shown = pipeline("list")
     assert max(map(len, shown.stdout.splitlines())) <= 100
     assert "a" * 40 in shown.stdout

@@ -385,6 +385,13 @@ def test_a_look_up_without_a_view_is_refused() -> None:
     ]
 
 
+def test_mode_outbox_without_an_outbox_is_refused() -> None:
+    text = changed('  "temporal",\n', '  "temporal",\n  "outbox",\n')
+    assert problems_of(text) == [
+        "13: modes[2]: outbox reads a table: name it by `outbox`, or remove outbox from here"
+    ]
+
+
 def test_a_view_file_without_a_view_is_refused() -> None:
     assert problems_of(LEAST) == [
         "1: view: is missing, and there is a view.sql: name the view that it makes"

@@ -75,6 +75,7 @@ def _findings(
         ({"sources"}, _source(manifest, around)),
         ({"view"}, _view_file(manifest, around)),
         ({"view", "modes"}, _look_up(manifest)),
+        ({"outbox", "modes"}, _published(manifest)),
         ({"modes", "tolerate"}, _tolerated(manifest)),
         ({"fact", "key"}, _fact(manifest, catalog) if catalog else ()),
         ({"time_zones"}, _time_zones(manifest, catalog)),
@@ -100,6 +101,12 @@ def _look_up(manifest: PipelineManifest) -> Iterator[Finding]:
     if Mode.LOOKUP in manifest.modes and not manifest.view:
         at = manifest.modes.index(Mode.LOOKUP)
         yield ("modes", at), "lookup reads rows from a view: name it by `view`, or remove lookup"
+
+
+def _published(manifest: PipelineManifest) -> Iterator[Finding]:
+    if Mode.OUTBOX in manifest.modes and not manifest.outbox:
+        at = manifest.modes.index(Mode.OUTBOX)
+        yield ("modes", at), "outbox reads a table: name it by `outbox`, or remove outbox from here"
 
 
 def _tolerated(manifest: PipelineManifest) -> Iterator[Finding]:

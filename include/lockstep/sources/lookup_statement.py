@@ -121,13 +121,18 @@ def _statement(
 
 @dataclass
 class _LookUp:
-    """One step. values: of its column, those that are looked up. kept: its table's columns that
-    later steps look up by, each with the name that it has in the statement."""
+    """One step.
+
+    values: of its column, those that are looked up. is_one: it finds one row at the most. kept: its
+    table's columns that later steps look up by, each with its name in the statement, which is
+    written when all steps are known.
+    """
 
     step: Reach
     alias: str
     values: sql.Composable
     is_whole: sql.Composable
+    is_one: bool
     kept: dict[str, str] = field(default_factory=dict)
 
     def written(self) -> sql.Composed:
@@ -150,26 +155,40 @@ class _LookUp:
 def _look_ups(plan: Plan, unique: set[tuple[TableName, str]]) -> Iterator[_LookUp]:
     made: list[_LookUp] = []
     for place, step in enumerate(plan.steps):
-        parts = [sql.Identifier(one.alias, _kept(one, step)) for one in made if _leads(one, step)]
-        is_one = step.from_table == plan.fact.name and not parts and not step.is_element
-        if step.from_table == plan.fact.name:
-            value = sql.Identifier("fact", step.from_column)
-            parts.append(value if is_one or step.is_element else sql.SQL("ARRAY[{}]").format(value))
-        if not parts:
-            raise PipelineError(
-                f"pipeline {plan.name}: mode lookup does not follow {step.from_table}."
-                f"{step.from_column}, an array of a table that is not the fact: leave the mode out"
-            )
-        several = sql.SQL(" || ").join(parts)
-        made.append(
-            _LookUp(
-                step=step,
-                alias=f"look_up_{place}",
-                values=several if is_one else sql.SQL("ANY({})").format(several),
-                is_whole=_is_whole(several, is_one, (step.table, step.column) in unique),
-            )
+        values, is_one = _values(plan, step, made)
+        is_unique = (step.table, step.column) in unique
+        found = _LookUp(
+            step=step,
+            alias=f"look_up_{place}",
+            values=values if is_one else sql.SQL("ANY({})").format(values),
+            is_whole=_is_whole(values, is_one, is_unique),
+            is_one=is_one and is_unique,
         )
-    yield from made
+        made.append(found)
+        yield found
+
+
+def _values(plan: Plan, step: Reach, made: Sequence[_LookUp]) -> tuple[sql.Composable, bool]:
+    """What the step looks up, and whether it is one value; otherwise it is an array."""
+    is_of_fact = step.from_table == plan.fact.name
+    of_fact = sql.Identifier("fact", step.from_column)
+    leading = [one for one in made if one.step.table == step.from_table]
+    if step.is_element and (leading or not is_of_fact):
+        raise PipelineError(
+            f"pipeline {plan.name}: mode lookup does not follow {step.from_table}."
+            f"{step.from_column}, an array of a table that is looked up: leave the mode out"
+        )
+    if not leading:
+        return of_fact, not step.is_element
+    kept = [
+        sql.Identifier(one.alias, one.kept.setdefault(step.from_column, f"kept_{len(one.kept)}"))
+        for one in leading
+    ]
+    if is_of_fact:
+        kept.append(sql.SQL("ARRAY[{}]").format(of_fact))
+    if len(kept) == 1 and leading[0].is_one:
+        return sql.SQL("({})[1]").format(kept[0]), True
+    return sql.SQL(" || ").join(kept), False
 
 
 def _is_whole(values: sql.Composable, is_one: bool, is_unique: bool) -> sql.Composable:
@@ -180,15 +199,6 @@ def _is_whole(values: sql.Composable, is_one: bool, is_unique: bool) -> sql.Comp
     return sql.SQL(
         "count(*) = (SELECT count(DISTINCT value) FROM unnest({}) AS of_array (value))"
     ).format(values)
-
-
-def _leads(earlier: _LookUp, step: Reach) -> bool:
-    return earlier.step.table == step.from_table and not step.is_element
-
-
-def _kept(earlier: _LookUp, step: Reach) -> str:
-    """The name of the column that the step looks up by, which the earlier one is to keep."""
-    return earlier.kept.setdefault(step.from_column, f"kept_{len(earlier.kept)}")
 
 
 def _are_asked(columns: Sequence[sql.Composable], arrays: Sequence[sql.Composable]) -> sql.Composed:
