@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.errors import LakehouseError, WindowNotWrittenError
@@ -211,7 +211,7 @@ def test_a_run_or_a_stream_of_another_version_of_the_pipeline_is_not_covered(
 def test_a_streams_table_of_another_version_is_named_with_what_to_do(
     settings: Settings,
 ) -> None:
-    open_log(settings, MODE, version="another")
+    DeltaTable(open_log(settings, MODE).uri).alter.set_table_description("another")
     other = look(settings)
     assert other.verdict is Verdict.NOT_COVERED
     assert "lockstep stream rebuild" in other.reason

@@ -1,4 +1,4 @@
-"""What the application publishes is what a temporal join gives, whoever else writes meanwhile.
+"""The modes of a pipeline over the real Debezium: the same rows, whoever else writes meanwhile.
 
 The function is the one whose SQL `lockstep pipeline prepare` prints, the application's role may
 call it and has no right on what the query looks up, and the change log of each mode comes through
@@ -8,6 +8,7 @@ the real Debezium.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -15,10 +16,15 @@ import psycopg
 import pytest
 from deltalake import DeltaTable
 from lockstep.accounts import Role
+from lockstep.batch.pipeline_run import run_pipeline
 from lockstep.capture.connectors import of_source
 from lockstep.capture.reset import remove_capture
 from lockstep.capture.source_capture import capture_source
 from lockstep.cli import app
+from lockstep.model.verdict import DifferenceClass
+from lockstep.model.window import Window
+from lockstep.parity.comparison import compare
+from lockstep.parity.readiness import Readiness, readiness
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import Mode
@@ -26,6 +32,7 @@ from lockstep.pipeline.names import publication
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.preparation import publication_statement
 from psycopg import errors
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from tests.plant.conftest import PASSWORD, PlantProject
@@ -36,6 +43,8 @@ SEED = 29
 TRANSACTIONS = 60
 WRITERS = 3
 SECONDS_MAX = 120.0
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+WINDOW = Window(TODAY - timedelta(days=1), TODAY + timedelta(days=2))
 MODES = (Mode.TEMPORAL, Mode.OUTBOX, Mode.MESSAGE, Mode.LOOKUP)
 RACED = 3
 """The place of is_raced in rows_of."""
@@ -227,10 +236,33 @@ def publish_quietly(project: PlantProject) -> None:
             publish(connection, project, key, "c")
 
 
-def test_every_mode_has_the_same_rows(
-    application: PlantProject, change_capture: object, tmp_path: Path
-) -> None:
+@contextmanager
+def capturing(project: PlantProject) -> Iterator[None]:
+    """The source's connector, for the block."""
+    tables = [table.name for table in project.source.catalog.tables]
+    try:
+        capture_source(project.settings, project.project, project.source)
+        yield
+    finally:
+        remove_capture(project.settings, of_source(project.settings, project.source, tables))
+
+
+def require_same_rows(project: PlantProject, count: int) -> None:
     """Those of a look-up that are not marked: the others may be of after their commit."""
+    temporal, outbox, message, looked_up = (rows_of(project, mode) for mode in MODES)
+    assert len(temporal) == count > TRANSACTIONS / 2
+    assert outbox == temporal
+    assert message == temporal
+    assert {row[:RACED] for row in looked_up} == {row[:RACED] for row in temporal}
+    sure = {row for row in looked_up if not row[RACED]}
+    assert sure <= {*temporal}
+    assert {row[RACED + 1] for row in sure} >= {*QUIET}
+    assert len(sure) < count, "nothing raced, so nothing is tested"
+
+
+def test_every_mode_has_the_same_rows_and_what_was_not_published_is_named(
+    spark: SparkSession, application: PlantProject, change_capture: object, tmp_path: Path
+) -> None:
     print(f"seed {SEED}")  # noqa: T201 - shown when a test fails
     project = application
     project.execute(
@@ -240,29 +272,34 @@ def test_every_mode_has_the_same_rows(
             for number, sensor in enumerate(SENSORS)
         )
     )
-    tables = [table.name for table in project.source.catalog.tables]
-    try:
-        capture_source(project.settings, project.project, project.source)
-        with driver_of(project, tmp_path, MODES) as driver:
-            until(lambda: all(rows_of(project, mode) == [] for mode in MODES), driver)
-            written = Application(project)
-            written.run()
-            publish_quietly(project)
-            count = written.count + len(QUIET)
-            until(lambda: all(len(rows_of(project, mode)) >= count for mode in MODES), driver)
-            assert driver.stop() == 0, driver.text()[-3000:]
-    finally:
-        remove_capture(project.settings, of_source(project.settings, project.source, tables))
-    temporal, outbox, message, looked_up = (rows_of(project, mode) for mode in MODES)
-    assert len(temporal) == count > TRANSACTIONS / 2
-    assert outbox == temporal
-    assert message == temporal
-    assert {row[:3] for row in looked_up} == {row[:3] for row in temporal}
-    sure = {row for row in looked_up if not row[RACED]}
-    assert sure <= {*temporal}
-    key = RACED + 1
-    assert {row[key] for row in sure} >= {*QUIET}
-    assert len(sure) < count, "nothing raced, so nothing is tested"
+    with capturing(project), driver_of(project, tmp_path, MODES) as driver:
+        until(lambda: all(rows_of(project, mode) == [] for mode in MODES), driver)
+        written = Application(project)
+        written.run()
+        publish_quietly(project)
+        count = written.count + len(QUIET)
+        until(lambda: all(len(rows_of(project, mode)) >= count for mode in MODES), driver)
+        require_same_rows(project, count)
+        project.execute("UPDATE $schema.$sensor SET $name = 'renamed'")
+        project.execute("UPDATE $schema.$fact SET $value = 8 WHERE $id = %s", (QUIET[0],))
+        pipeline = project.project.pipeline(project.plant.pipeline)
+        run_pipeline(spark, project.settings, pipeline, WINDOW)
+        until(lambda: all(ready(project, mode).verdict is None for mode in MODES), driver)
+        assert driver.stop() == 0, driver.text()[-3000:]
+    drift, race = DifferenceClass.DIMENSION_DRIFT, DifferenceClass.LOOKUP_RACE
+    for mode in MODES:
+        found = compare(spark, project.settings, project.plan, WINDOW, mode, ready(project, mode))
+        of_design = {drift, race} if mode is Mode.LOOKUP else {drift}
+        more = {kind: number for kind, number in found.counts.items() if kind not in of_design}
+        is_published = mode in (Mode.OUTBOX, Mode.MESSAGE)
+        assert more == ({DifferenceClass.VALUE_MISMATCH: 1} if is_published else {}), mode
+        assert sum(found.counts.get(kind, 0) for kind in of_design) > 0, mode
+        wrong = [one.key for one in found.differing if one.kind not in of_design]
+        assert wrong == ([(QUIET[0],)] if is_published else []), mode
+
+
+def ready(project: PlantProject, mode: Mode) -> Readiness:
+    return readiness(project.settings, project.plan, WINDOW, mode)
 
 
 @pytest.mark.parametrize(
