@@ -63,6 +63,7 @@ FOREIGN_KEYS = """
 ALTER TABLE $schema.$fact ADD FOREIGN KEY ($sensor_id) REFERENCES $schema.$sensor;
 ALTER TABLE $schema.$sensor ADD FOREIGN KEY ($site_code) REFERENCES $site;
 """
+AFTERWARDS = ["00000000-0000-0000-0008-000000000000"]
 SENSORS = [f"00000000-0000-0000-0000-{number:012}" for number in range(3)]
 CODES = ["A", "B", "C"]
 RIGHTS = f"""
@@ -227,10 +228,10 @@ def rows_of(project: PlantProject, mode: Mode) -> list[tuple] | None:
     return sorted((tuple(row.values()) for row in rows), key=str)
 
 
-def publish_quietly(project: PlantProject) -> None:
+def publish_quietly(project: PlantProject, keys: list[str]) -> None:
     """A transaction after which nothing changes."""
     with signed_in(project) as connection:
-        for key in QUIET:
+        for key in keys:
             text = project.plant.sql("INSERT INTO $schema.$fact VALUES (%s, %s, 7, now())")
             connection.execute(text, [key, SENSORS[0]])
             publish(connection, project, key, "c")
@@ -260,7 +261,7 @@ def require_same_rows(project: PlantProject, count: int) -> None:
     assert len(sure) < count, "nothing raced, so nothing is tested"
 
 
-def test_every_mode_has_the_same_rows_and_what_was_not_published_is_named(
+def test_the_modes_agree_and_what_was_not_published_or_cannot_be_read_is_named(
     spark: SparkSession, application: PlantProject, change_capture: object, tmp_path: Path
 ) -> None:
     print(f"seed {SEED}")  # noqa: T201 - shown when a test fails
@@ -276,7 +277,7 @@ def test_every_mode_has_the_same_rows_and_what_was_not_published_is_named(
         until(lambda: all(rows_of(project, mode) == [] for mode in MODES), driver)
         written = Application(project)
         written.run()
-        publish_quietly(project)
+        publish_quietly(project, QUIET)
         count = written.count + len(QUIET)
         until(lambda: all(len(rows_of(project, mode)) >= count for mode in MODES), driver)
         require_same_rows(project, count)
@@ -285,15 +286,24 @@ def test_every_mode_has_the_same_rows_and_what_was_not_published_is_named(
         pipeline = project.project.pipeline(project.plant.pipeline)
         run_pipeline(spark, project.settings, pipeline, WINDOW)
         until(lambda: all(ready(project, mode).verdict is None for mode in MODES), driver)
-        assert driver.stop() == 0, driver.text()[-3000:]
+        project.execute("INSERT INTO $schema.outbox (payload) VALUES ('{}')")
+        until(lambda: "outbox has ended" in driver.text(), driver)
+        publish_quietly(project, AFTERWARDS)
+        others = [mode for mode in MODES if mode is not Mode.OUTBOX]
+        until(lambda: all(AFTERWARDS[0] in str(rows_of(project, m)) for m in others), driver)
+        assert driver.stop() == 2, driver.text()[-3000:]
+    last = driver.text().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert project.plant.sql("table $schema.outbox: ") in last
     drift, race = DifferenceClass.DIMENSION_DRIFT, DifferenceClass.LOOKUP_RACE
+    later = DifferenceClass.CHANGED_AFTER_CUT
     for mode in MODES:
         found = compare(spark, project.settings, project.plan, WINDOW, mode, ready(project, mode))
-        of_design = {drift, race} if mode is Mode.LOOKUP else {drift}
+        assert found.counts.get(drift, 0) + found.counts.get(race, 0) > 0, mode
+        of_design = {drift, later, race} if mode is Mode.LOOKUP else {drift, later}
         more = {kind: number for kind, number in found.counts.items() if kind not in of_design}
         is_published = mode in (Mode.OUTBOX, Mode.MESSAGE)
         assert more == ({DifferenceClass.VALUE_MISMATCH: 1} if is_published else {}), mode
-        assert sum(found.counts.get(kind, 0) for kind in of_design) > 0, mode
         wrong = [one.key for one in found.differing if one.kind not in of_design]
         assert wrong == ([(QUIET[0],)] if is_published else []), mode
 

@@ -19,7 +19,7 @@ def stream(
     """Run streams of a pipeline, in one process, until Ctrl-C or SIGTERM.
 
     Each goes on where its Delta table ends. The same process writes the history of the source,
-    unless another one does. When one of the streams fails, all end.
+    unless another one does. A stream that fails ends alone, with an error at the end.
     """
     from lockstep.pipeline.errors import PipelineError
     from lockstep.pipeline.plan import plan_of

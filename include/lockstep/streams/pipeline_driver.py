@@ -3,9 +3,11 @@
 The history has a lease of its own: whichever driver of the source comes first writes it, and
 another takes over when that one ends. SIGTERM stops all after the micro-batch under way. What
 changes are of is looked at again every few seconds: a slot or topic that is gone, or another one,
-ends the streams with an error that names it.
+ends the streams with an error that names it. A stream that fails ends alone; the history's writer
+takes all along, since the others wait for it.
 """
 
+import logging
 import shutil
 import signal
 import threading
@@ -15,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.errors import LockstepError
 from lockstep.model.modes import HISTORY
 from lockstep.pipeline import names
 from lockstep.pipeline.modes import Mode
@@ -34,13 +37,15 @@ from lockstep.supervise.heartbeat import DriverState
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 POLL_SECONDS = 0.5
 BEAT_SECONDS = 1.0
 LOOK_SECONDS = 5.0
 
 
 class PipelineDriver:
-    """Hosts streams of a pipeline until they are stopped or one of them fails."""
+    """Hosts streams of a pipeline until they are stopped or have all failed."""
 
     def __init__(
         self, settings: Settings, project: Project, plan: Plan, modes: Iterable[Mode]
@@ -57,13 +62,14 @@ class PipelineDriver:
         self._asked_to_stop = threading.Event()
         self._leases: dict[str, lease.Lease] = {}
         self._runners: dict[str, Runner] = {}
+        self._failures: list[BaseException] = []
         self._beats = Beats(settings)
 
     def run(self) -> None:
         """Returns when the streams were stopped on purpose.
 
-        Raises StreamBusyError when another process runs one of them, and whatever ends one
-        otherwise.
+        Raises StreamBusyError when another process runs one of them, before anything starts; what
+        ended all; or what ended the first of those that failed, after the others have ended.
         """
         for stop in (signal.SIGTERM, signal.SIGINT):
             signal.signal(stop, lambda *_: self._asked_to_stop.set())
@@ -79,8 +85,13 @@ class PipelineDriver:
             spark = self._session()
             self._start_history(spark)
             for name, mode in self._streams.items():
-                self._start(spark, name, mode)
+                try:
+                    self._start(spark, name, mode)
+                except LockstepError as error:
+                    self._drop(name, error)
             self._watch(spark)
+            if self._failures:
+                raise self._failures[0]
         except BaseException as error:
             failure = error
             raise
@@ -120,11 +131,13 @@ class PipelineDriver:
 
     def _watch(self, spark: "SparkSession") -> None:
         beaten = looked = 0.0
-        while not self._asked_to_stop.wait(POLL_SECONDS):
-            for runner in self._runners.values():
+        while self._runners.keys() & self._streams and not self._asked_to_stop.wait(POLL_SECONDS):
+            for name, runner in list(self._runners.items()):
                 if (failure := runner.failure()) is not None:
                     self._capture.look()
-                    raise failure
+                    if name == self._history:
+                        raise failure
+                    self._drop(name, failure)
             if self._take_history():
                 self._start_history(spark)
             if time.monotonic() - looked >= LOOK_SECONDS:
@@ -134,6 +147,16 @@ class PipelineDriver:
                 self._beat(DriverState.RUNNING)
                 beaten = time.monotonic()
 
+    def _drop(self, name: str, failure: BaseException) -> None:
+        """End one stream, report why, and give its lease back; the others go on."""
+        log.error("%s has ended: %s", name, failure)
+        self._failures.append(failure)
+        runner = self._runners.pop(name, None)
+        if runner is not None:
+            self._stop(runner)
+        self._beats.say(name, DriverState.FAILED, runner, failure=failure)
+        self._leases.pop(name).release()
+
     def _beat(self, state: DriverState, failure: BaseException | None = None) -> None:
         for name, runner in self._runners.items():
             self._beats.say(name, state, runner, failure=failure)
@@ -141,14 +164,19 @@ class PipelineDriver:
     def _end(self, failure: BaseException | None) -> None:
         """Stop what runs, report how it ended, and free the leases."""
         for runner in self._runners.values():
-            try:
-                runner.stop()
-            except Exception as error:
-                traceback.print_exception(error)
-        state = DriverState.STOPPED if failure is None else DriverState.FAILED
-        self._beat(state, failure)
+            self._stop(runner)
+        is_own = failure is not None and failure not in self._failures
+        self._beat(
+            DriverState.FAILED if is_own else DriverState.STOPPED, failure if is_own else None
+        )
         for held in self._leases.values():
             held.release()
+
+    def _stop(self, runner: Runner) -> None:
+        try:
+            runner.stop()
+        except Exception as error:
+            traceback.print_exception(error)
 
 
 def checkpoint_location(settings: Settings, name: str, capture_id: int) -> Path:
