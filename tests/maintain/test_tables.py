@@ -21,6 +21,7 @@ from lockstep.streams.quarantine import Quarantine
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, write_desired
 from pizzeria.names import (
+    CHANGE_TOPIC,
     LAKEHOUSE_TABLES,
     ORDER_TIME,
     ORDERS_ENRICHED_BATCH,
@@ -129,7 +130,7 @@ def test_small_files_are_joined_but_for_an_hourly_runs(settings: Settings, table
 
 
 def test_what_the_quarantine_holds_is_joined_and_stays(settings: Settings) -> None:
-    quarantine = Quarantine(settings, by="outbox")
+    quarantine = Quarantine(settings, "outbox", CHANGE_TOPIC)
     for offset in range(5):
         quarantine.put(offset, "a table that is not known", b"{}")
         quarantine.write()

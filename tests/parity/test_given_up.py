@@ -29,7 +29,7 @@ from lockstep.streams import published
 from lockstep.streams.lookup import LookupEnrichment
 from lockstep.streams.modes import JOINED
 from lockstep.streams.quarantine import Quarantine
-from pizzeria.names import CLIENTS, MANIFEST, ORDERS, OUTBOX
+from pizzeria.names import CHANGE_TOPIC, CLIENTS, MANIFEST, ORDERS, OUTBOX
 from rich.console import Console
 
 from tests.project import PROJECT_DIR
@@ -141,9 +141,9 @@ def test_records_and_transactions_are_named_up_to_a_few() -> None:
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Records of the window's orders were given up, in the outbox."""
-    monkeypatch.setattr(room, "topic_id", lambda _: "first")
+    monkeypatch.setattr(room, "topic_id", lambda *_: "first")
     settings = Settings(home=tmp_path)
-    Quarantine(settings, "operator").give_up([lost(OUTBOX, minutes(5), NOON)])
+    Quarantine(settings, "operator", CHANGE_TOPIC).give_up([lost(OUTBOX, minutes(5), NOON)])
     return settings
 
 
@@ -215,7 +215,7 @@ def test_other_modes_and_verdicts_without_a_comparison(
 def test_a_repair_reads_the_database_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Quarantine(settings, "operator").give_up([lost(ORDERS, READ_AT + HOUR)])
+    Quarantine(settings, "operator", CHANGE_TOPIC).give_up([lost(ORDERS, READ_AT + HOUR)])
     first = compared_with(settings, monkeypatch, TEMPORAL, {}, ready())
     assert first.line.reason == ""
     cut = Cut("a repair", "900:900:", 9_000, READ_AT + 2 * HOUR)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from lockstep.pipeline.modes import Mode
 from lockstep_tools.soak import drivers
 
 from tests.plant.conftest import PlantProject
@@ -19,20 +18,18 @@ SECONDS_MAX = 180.0
 
 
 class Driver:
-    """`lockstep pipeline stream` in a process of its own."""
+    """`lockstep` with these arguments in a process of its own."""
 
     def __init__(
-        self, project: PlantProject, log: Path, modes: Sequence[Mode], restarts_max: int
+        self, project: PlantProject, log: Path, arguments: Sequence[str], restarts_max: int
     ) -> None:
-        self._project, self._log, self._modes = project, log, modes
+        self._project, self._log, self._arguments = project, log, arguments
         self._restarts_max = restarts_max
         self.restarts = 0
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen:
-        names = self._project.plant
-        lockstep = Path(sys.executable).with_name("lockstep")
-        command = [lockstep, "pipeline", "stream", names.pipeline, *self._modes]
+        command = [Path(sys.executable).with_name("lockstep"), *self._arguments]
         environment = {
             **os.environ,
             "LOCKSTEP_PROJECT": str(self._project.folder),
@@ -66,10 +63,10 @@ class Driver:
 
 @contextmanager
 def driver_of(
-    project: PlantProject, folder: Path, modes: Sequence[Mode], restarts_max: int = 0
+    project: PlantProject, folder: Path, arguments: Sequence[str], restarts_max: int = 0
 ) -> Iterator[Driver]:
     """Running for the block, and gone after it. restarts_max: by `keep`."""
-    running = Driver(project, folder / "driver.log", modes, restarts_max)
+    running = Driver(project, folder / "driver.log", arguments, restarts_max)
     try:
         yield running
     finally:

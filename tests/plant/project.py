@@ -17,7 +17,7 @@ from lockstep.settings import Settings
 LOGICAL = """
 source pipeline schema database fact sensor site reader capture
 id sensor_id value taken_at name serial factor site_code code city
-reading_id sensor_name amount measured_at
+reading_id sensor_name amount measured_at second
 """.split()  # noqa: SIM905
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -57,6 +57,15 @@ modes = ["temporal", "transaction"]
 [tolerate]
 temporal = ["dimension_drift"]
 transaction = ["dimension_drift"]
+""")
+SECOND_QUERY = Template("SELECT $id AS $reading_id, $value AS $amount FROM $schema.$fact\n")
+SECOND_MANIFEST = Template("""\
+format_version = 1
+sources = ["$source"]
+semantics = "as_of_commit"
+fact = "$schema.$fact"
+key = ["$reading_id"]
+modes = ["temporal"]
 """)
 SOURCE = Template("""\
 format_version = 1
@@ -115,7 +124,23 @@ class Plant:
             f"sql/{self.pipeline}/pipeline.toml": MANIFEST.substitute(self.names),
             f"sql/{self.pipeline}/query.sql": QUERY.substitute(self.names),
         }
-        for path, text in files.items():
+        self._write_texts(folder, files)
+
+    def write_second(self, folder: Path) -> None:
+        """A second pipeline of the source: readings alone, without a time."""
+        self._write_texts(
+            folder,
+            {
+                f"sql/{self.second}/pipeline.toml": SECOND_MANIFEST.substitute(self.names),
+                f"sql/{self.second}/query.sql": SECOND_QUERY.substitute(self.names),
+            },
+        )
+        columns = {self.reading_id: "string", self.amount: "decimal(12,3)"}
+        text = write_result(columns, self.second, plan_named(folder, self.second).version)
+        self._write_texts(folder, {f"sql/{self.second}/{RESULT_FILE}": text})
+
+    def _write_texts(self, folder: Path, texts: dict[str, str]) -> None:
+        for path, text in texts.items():
             file = folder / "include" / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")

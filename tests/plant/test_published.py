@@ -273,7 +273,8 @@ def test_the_modes_agree_and_what_was_not_published_or_cannot_be_read_is_named(
             for number, sensor in enumerate(SENSORS)
         )
     )
-    with capturing(project), driver_of(project, tmp_path, MODES) as driver:
+    command = ["pipeline", "stream", project.plant.pipeline, *MODES]
+    with capturing(project), driver_of(project, tmp_path, command) as driver:
         until(lambda: all(rows_of(project, mode) == [] for mode in MODES), driver)
         written = Application(project)
         written.run()

@@ -1,4 +1,4 @@
-"""A pipeline's streams over the real Debezium: each version of a table is a prefix of the history.
+"""A source's streams over the real Debezium: each version of a table is a prefix of the history.
 
 The driver is a process of its own, started as a person starts it. Services and driver are killed
 while a writer works; PLANT_KILLS says how often each of them (a soak takes ten).
@@ -12,6 +12,8 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.devstack import control
 from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.names import table_path
+from lockstep.settings import Settings
 from lockstep_tools.soak import connector_restarts
 
 from tests.plant.conftest import PlantProject
@@ -25,9 +27,15 @@ RESTARTS_MAX = 5 * KILLS + 2
 CONNECT, POSTGRES, DRIVER = "connect", "postgres", "driver"
 
 
-def change_log(project: PlantProject, mode: Mode) -> DeltaTable | None:
-    uri = project.settings.table_uri(project.plan.change_log(mode))
+def change_log(project: PlantProject, path: str) -> DeltaTable | None:
+    uri = project.settings.table_uri(path)
     return DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
+
+
+def paths_of(project: PlantProject) -> list[str]:
+    """The change logs of the pipeline's modes, and that of the second pipeline."""
+    own = [project.plan.change_log(mode) for mode in MODES]
+    return [*own, table_path(project.plant.second, Mode.TEMPORAL)]
 
 
 def versions(project: PlantProject, table: DeltaTable) -> list[Written]:
@@ -73,14 +81,14 @@ def require_prefixes(project: PlantProject, table: DeltaTable, written: list[Wri
 
 def row_count(project: PlantProject) -> int:
     """Of the change log that has the fewest; -1 while one is not there."""
-    tables = [change_log(project, mode) for mode in MODES]
+    tables = [change_log(project, path) for path in paths_of(project)]
     if None in tables:
         return -1
     return min(table.to_pyarrow_table(columns=["tx_id"]).num_rows for table in tables)
 
 
 def test_no_kill_of_driver_connect_or_postgresql_leaves_a_wrong_version(
-    captured_plant: PlantProject, tmp_path: Path
+    captured_plant: PlantProject, change_capture: Settings, tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("PLANT_SEED", "3"))
     print(f"seed {seed}, {KILLS} kills each")  # noqa: T201 - shown when a test fails
@@ -88,7 +96,9 @@ def test_no_kill_of_driver_connect_or_postgresql_leaves_a_wrong_version(
     targets = [DRIVER, CONNECT, POSTGRES] * KILLS
     rng.shuffle(targets)
     writer = PlantWriter(project, seed)
-    with driver_of(project, tmp_path, MODES, RESTARTS_MAX) as driver:
+    project.plant.write_second(project.folder)
+    command = ["source", "stream", project.plant.source]
+    with driver_of(project, tmp_path, command, RESTARTS_MAX) as driver:
         until(lambda: row_count(project) == 0, driver)
         writer.start()
         for target in targets:
@@ -99,13 +109,18 @@ def test_no_kill_of_driver_connect_or_postgresql_leaves_a_wrong_version(
                 driver.kill(rng.choice(["python", "jvm", "both"]))
             else:
                 connector_restarts.kill(project.settings, target)
-                control.up(project.settings, [CONNECT])
+                control.up(change_capture, [CONNECT])
         written = writer.end()
         until(lambda: row_count(project) >= len(written), driver)
         assert driver.stop() == 0, driver.text()[-3000:]
-    for mode in MODES:
-        table = change_log(project, mode)
+    *own, second = (change_log(project, path) for path in paths_of(project))
+    for table in own:
         found = versions(project, table)
-        assert sorted(found, key=str) == sorted(written, key=str), mode
+        assert sorted(found, key=str) == sorted(written, key=str), table.table_uri
+    columns = ["tx_id", project.plant.reading_id, "op"]
+    rows = second.to_pyarrow_table(columns=columns).to_pylist()
+    found = [(tx_id, key, op == "d") for tx_id, key, op in map(dict.values, rows)]
+    assert sorted(found) == sorted((one.tx_id, one.key, one.row is None) for one in written)
+    for table in (*own, second):
         checked = require_prefixes(project, table, written)
-        print(f"{mode}: {len(written)} changes, {checked} versions")  # noqa: T201 - of a soak
+        print(f"{len(written)} changes, {checked} versions")  # noqa: T201 - of a soak

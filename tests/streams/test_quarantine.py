@@ -10,6 +10,7 @@ from deltalake import write_deltalake
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.pipeline.names import change_topic, quarantine_path
 from lockstep.settings import Settings
 from lockstep.sources import given_up
 from lockstep.sources.delta import open_table
@@ -21,7 +22,7 @@ from lockstep.sources.given_up import (
     given_up_records,
 )
 from lockstep.streams.quarantine import Quarantine
-from pizzeria.names import QUARANTINED_RECORDS
+from pizzeria.names import CHANGE_TOPIC, QUARANTINED_RECORDS
 
 
 def lost(first: int, last: int) -> GivenUpRecords:
@@ -32,23 +33,23 @@ def lost(first: int, last: int) -> GivenUpRecords:
 def test_another_topic_of_that_name_has_nothing_given_up(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(given_up, "topic_id", lambda _: "first")
+    monkeypatch.setattr(given_up, "topic_id", lambda *_: "first")
     assert given_up_ranges(home) == []
-    by_outbox = Quarantine(home, "outbox")
+    by_outbox = Quarantine(home, "outbox", CHANGE_TOPIC)
     by_outbox.put(3, "unknown table", b"{}")
     by_outbox.write()
-    Quarantine(home, "operator").give_up([lost(4, 4)])
+    Quarantine(home, "operator", CHANGE_TOPIC).give_up([lost(4, 4)])
     assert given_up_ranges(home) == [OffsetRange(4, 4)]
-    monkeypatch.setattr(given_up, "topic_id", lambda _: "second")
+    monkeypatch.setattr(given_up, "topic_id", lambda *_: "second")
     assert given_up_ranges(home) == []
 
 
 def test_stretches_that_overlap_or_touch_are_one(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(given_up, "topic_id", lambda _: "first")
-    Quarantine(home, "operator").give_up([lost(20, 30), lost(4, 9), lost(25, 26)])
-    Quarantine(home, "operator").give_up([lost(10, 12), lost(40, 40)])
+    monkeypatch.setattr(given_up, "topic_id", lambda *_: "first")
+    Quarantine(home, "operator", CHANGE_TOPIC).give_up([lost(20, 30), lost(4, 9), lost(25, 26)])
+    Quarantine(home, "operator", CHANGE_TOPIC).give_up([lost(10, 12), lost(40, 40)])
     expected = [OffsetRange(4, 12), OffsetRange(20, 30), OffsetRange(40, 40)]
     assert given_up_ranges(home) == expected
 
@@ -56,7 +57,7 @@ def test_stretches_that_overlap_or_touch_are_one(
 def test_what_is_given_up_is_read_as_it_was_noted(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(given_up, "topic_id", lambda _: "first")
+    monkeypatch.setattr(given_up, "topic_id", lambda *_: "first")
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     one = replace(
         lost(4, 9),
@@ -68,17 +69,17 @@ def test_what_is_given_up_is_read_as_it_was_noted(
         transactions=(GivenUpTransaction(7, 70, noon), GivenUpTransaction(8, None, None)),
         transaction_count=2,
     )
-    Quarantine(home, "operator").give_up([one])
+    Quarantine(home, "operator", CHANGE_TOPIC).give_up([one])
     assert given_up_records(home) == [one]
 
 
 def test_a_record_that_an_earlier_version_gave_up_stays_given_up(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(given_up, "topic_id", lambda _: "first")
+    monkeypatch.setattr(given_up, "topic_id", lambda *_: "first")
     row = {
         "stream": "operator",
-        "topic": given_up.topic_now(home),
+        "topic": given_up.topic_now(home, CHANGE_TOPIC),
         "partition": 0,
         "offset": 4,
         "decision": "given up",
@@ -90,13 +91,13 @@ def test_a_record_that_an_earlier_version_gave_up_stays_given_up(
     uri = home.table_uri(QUARANTINED_RECORDS)
     write_deltalake(uri, pa.Table.from_pylist([row], schema=schema))
     assert given_up_records(home) == [replace(lost(4, 4), reason="no JSON", transaction_count=0)]
-    Quarantine(home, "operator").give_up([lost(6, 7)])
+    Quarantine(home, "operator", CHANGE_TOPIC).give_up([lost(6, 7)])
     assert given_up_ranges(home) == [OffsetRange(4, 4), OffsetRange(6, 7)]
 
 
 def test_streams_of_one_driver_put_the_same_records_aside_at_once(home: Settings) -> None:
     def put_aside(mode: str) -> None:
-        one = Quarantine(home, mode)
+        one = Quarantine(home, mode, CHANGE_TOPIC)
         for offset in range(5):
             one.put(offset, "unknown table", b"{}")
         one.write()
@@ -110,3 +111,12 @@ def test_streams_of_one_driver_put_the_same_records_aside_at_once(home: Settings
         (str(mode), offset) for mode in StreamMode for offset in range(5)
     )
     assert table.version() < len(StreamMode)
+
+
+def test_records_of_another_sources_topic_are_in_that_sources_table(home: Settings) -> None:
+    one = Quarantine(home, "orders__temporal", change_topic("plant"))
+    one.put(3, "unknown table", b"{}")
+    one.write()
+    (row,) = open_table(home.table_uri(quarantine_path("plant"))).to_pyarrow_table().to_pylist()
+    assert (row["topic"], row["offset"]) == ("lockstep.plant.changes", 3)
+    assert given_up_records(home) == []

@@ -19,7 +19,7 @@ from lockstep.streams import skip
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.quarantine import Quarantine
 from lockstep.streams.skip import skip_records
-from pizzeria.names import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
+from pizzeria.names import CHANGE_TOPIC, CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
 
 from tests.streams import debezium
 from tests.streams.debezium import NOON, SNAPSHOT
@@ -54,7 +54,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     monkeypatch.setattr(skip, "first_offset", lambda _: 0)
     monkeypatch.setattr(skip, "read_again", read_again)
     monkeypatch.setattr(skip, "current_xid", lambda _: 2**32 + 1000)
-    monkeypatch.setattr(room, "topic_id", lambda _: "first")
+    monkeypatch.setattr(room, "topic_id", lambda *_: "first")
     return records
 
 
@@ -120,7 +120,7 @@ def test_a_record_is_given_up_once(home: Settings) -> None:
 
 @pytest.mark.usefixtures("mixed")
 def test_a_record_that_a_stream_put_aside_is_not_given_up_by_that(home: Settings) -> None:
-    by_outbox = Quarantine(home, "outbox")
+    by_outbox = Quarantine(home, "outbox", CHANGE_TOPIC)
     by_outbox.put(AT_BROKEN, "unknown table", BROKEN)
     by_outbox.write()
     skip_records(home, AT_BROKEN, AT_BROKEN)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lockstep.cli.pipeline_stream import source_stream
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
-    from lockstep.pipeline.project import Project, Source
     from lockstep.sources.source_add import AddedSource
 
 app = typer.Typer(no_args_is_help=True)
+app.command(name="stream")(source_stream)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What the source is called.")]
 
 
@@ -76,9 +77,11 @@ def capture(
     role is LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD in the environment.
     """
     from lockstep.capture.source_capture import capture_source
+    from lockstep.pipeline.project import read_project
 
     settings = Settings.load()
-    project, source = _source(settings, name)
+    project = read_project(settings.project)
+    source = project.source(name)
     found = capture_source(settings, project, source, new_snapshot=new_snapshot)
     connector = found.connector
     for table in found.late:
@@ -91,19 +94,6 @@ def capture(
         f"{connector.name} captures {', '.join(map(str, connector.tables))} into "
         f"{connector.change_topic}"
     )
-
-
-def _source(settings: Settings, name: str) -> "tuple[Project, Source]":
-    from lockstep.pipeline.errors import ManifestError, PipelineError, meant
-    from lockstep.pipeline.project import read_project
-
-    project = read_project(settings.project)
-    if name in project.source_problems:
-        raise ManifestError(project.source_problems[name])
-    if name not in project.sources:
-        known = meant(name, [*project.sources, *project.source_problems])
-        raise PipelineError(f"there is no source {name}: {known}; `lockstep source add` makes one")
-    return project, project.sources[name]
 
 
 def _table_names(texts: list[str]) -> tuple:

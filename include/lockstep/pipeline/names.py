@@ -146,6 +146,11 @@ def change_topic(source: str) -> str:
     return f"{PREFIX}.{source}.changes"
 
 
+def source_of(change_topic: str) -> str:
+    """The source whose changes a topic has: the inverse of change_topic."""
+    return change_topic.removeprefix(f"{PREFIX}.").removesuffix(".changes")
+
+
 def connector(source: str) -> str:
     """`lockstep.shop`: the connector of a source in Kafka Connect, and Debezium's topic.prefix."""
     return f"{PREFIX}.{source}"

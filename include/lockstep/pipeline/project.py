@@ -75,6 +75,17 @@ class Project:
             raise PipelineError(f"there is no pipeline {name}: {known}")
         return self.pipelines[name]
 
+    def source(self, name: str) -> Source:
+        """Raises ManifestError when it has problems, PipelineError when there is none."""
+        if name in self.source_problems:
+            raise ManifestError(self.source_problems[name])
+        if name not in self.sources:
+            known = meant(name, [*self.sources, *self.source_problems])
+            raise PipelineError(
+                f"there is no source {name}: {known}; `lockstep source add` makes one"
+            )
+        return self.sources[name]
+
     def require_sound(self) -> None:
         """Raises ManifestError with every problem of every source and pipeline."""
         both = (*self.source_problems.values(), *self.pipeline_problems.values())

@@ -77,9 +77,9 @@ class GivenUpRecords:
     value: bytes | None = None
 
 
-def topic_now(settings: Settings) -> str:
+def topic_now(settings: Settings, topic: str) -> str:
     """The topic with its id: another one of that name has other records. Raises StreamError."""
-    return f"{settings.names.change_topic} {topic_id(settings)}"
+    return f"{topic} {topic_id(settings, topic)}"
 
 
 def given_up_records(settings: Settings) -> list[GivenUpRecords]:
@@ -92,7 +92,7 @@ def given_up_records(settings: Settings) -> list[GivenUpRecords]:
         return []
     query = f"SELECT * FROM records WHERE decision = '{GIVEN_UP}' ORDER BY \"offset\""  # noqa: S608 - a constant
     rows = run_query(query, {"records": open_table(uri)}).read_all().to_pylist()
-    topic = topic_now(settings) if rows else None
+    topic = topic_now(settings, settings.names.change_topic) if rows else None
     return [_records_of(row) for row in rows if row["topic"] == topic]
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from lockstep.faults import Point, reach
+from lockstep.pipeline import names
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -24,18 +25,18 @@ PATIENCE_SECONDS = 30.0
 
 
 class Quarantine:
-    """Where one stream, or an operator, puts records."""
+    """Where one stream, or an operator, puts records of one change topic: its source's table."""
 
-    def __init__(self, settings: Settings, by: str) -> None:
+    def __init__(self, settings: Settings, by: str, topic: str) -> None:
         self._settings = settings
         self._by = by
+        self._topic = topic
+        self._table = names.quarantine_path(names.source_of(topic))
         self._unwritten: list[dict] = []
 
     def put(self, offset: int, reason: str, value: bytes | None) -> None:
         """Put one record of the change topic aside; it is there after the next `write`."""
-        self._unwritten.append(
-            self._row(self._settings.names.change_topic, offset, reason, value, PUT_ASIDE)
-        )
+        self._unwritten.append(self._row(self._topic, offset, reason, value, PUT_ASIDE))
 
     def write(self) -> None:
         """Write what was put aside, in one commit. Raises LakehouseError, WriterBusyError."""
@@ -51,7 +52,7 @@ class Quarantine:
         Another topic of that name has other records, of which it says nothing. Raises also
         StreamError, when Kafka does not answer.
         """
-        topic = topic_now(self._settings)
+        topic = topic_now(self._settings, self._topic)
         self._append([self._given_up_row(topic, one) for one in lost])
 
     def _given_up_row(self, topic: str, lost: GivenUpRecords) -> dict:
@@ -92,9 +93,9 @@ class Quarantine:
 
     def _append(self, rows: list[dict]) -> None:
         """Add rows; a table of an earlier version gets the columns that it lacks."""
-        with sole_writer(self._settings, self._settings.names.quarantine, PATIENCE_SECONDS):
+        with sole_writer(self._settings, self._table, PATIENCE_SECONDS):
             write_deltalake(
-                self._settings.table_uri(self._settings.names.quarantine),
+                self._settings.table_uri(self._table),
                 pa.Table.from_pylist(rows, schema=arrow_schema(QUARANTINED_COLUMNS)),
                 mode="append",
                 schema_mode="merge",

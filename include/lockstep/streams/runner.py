@@ -106,7 +106,7 @@ class Runner:
         self._sink = sink
         self._given_up = given_up
         self._stage = stage
-        self._quarantine = Quarantine(settings, name)
+        self._quarantine = Quarantine(settings, name, given_up.topic)
         self._at_work = threading.Lock()
         self._incomplete: list[IncompleteTransaction] = []
         self._stopping = False

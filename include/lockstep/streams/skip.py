@@ -37,7 +37,7 @@ def skip_records(settings: Settings, first: int, last: int | None) -> list[Given
             f"there is nothing to give up {what} of the change topic: each record there can be "
             "read, or is given up already"
         )
-    Quarantine(settings, "operator").give_up(lost)
+    Quarantine(settings, "operator", settings.names.change_topic).give_up(lost)
     return lost
 
 

@@ -1,4 +1,4 @@
-"""The driver of a pipeline's streams: one process, the modes, and the source's history with them.
+"""The driver of a source's streams: one process, modes of its pipelines, its history with them.
 
 The history has a lease of its own: whichever driver of the source comes first writes it, and
 another takes over when that one ends. SIGTERM stops all after the micro-batch under way. What
@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from lockstep.model.modes import HISTORY
 from lockstep.pipeline import names
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
-from lockstep.pipeline.project import Project
+from lockstep.pipeline.project import Project, Source
 from lockstep.settings import Settings
 from lockstep.spark import stream_session
 from lockstep.streams.heartbeats import Beats
@@ -44,21 +44,27 @@ BEAT_SECONDS = 1.0
 LOOK_SECONDS = 5.0
 
 
-class PipelineDriver:
-    """Hosts streams of a pipeline until they are stopped or have all failed."""
+class SourceDriver:
+    """Hosts streams of a source's pipelines until they are stopped or have all failed."""
 
     def __init__(
-        self, settings: Settings, project: Project, plan: Plan, modes: Iterable[Mode]
+        self,
+        settings: Settings,
+        project: Project,
+        source: Source,
+        streams: Iterable[tuple[Plan, Mode]],
     ) -> None:
-        """project: whose pipelines of the plan's source say what the history keeps.
+        """project: whose pipelines of the source say what the history keeps.
 
-        Raises ConfigurationError without a password of the source.
+        streams: one or more, each a mode of a pipeline of the source.
         """
         self._settings = settings
-        self._modes = Modes.of_plan(settings, project, plan)
-        self._capture = SourceIdentity(settings, project.sources[plan.source])
-        self._streams = {names.address(plan.name, mode): mode for mode in modes}
-        self._history = names.history_address(plan.source)
+        self._streams = {
+            names.address(plan.name, mode): (Modes.of_plan(settings, project, plan), mode)
+            for plan, mode in streams
+        }
+        self._history = names.history_address(source.name)
+        self._capture = SourceIdentity(settings, source)
         self._asked_to_stop = threading.Event()
         self._leases: dict[str, lease.Lease] = {}
         self._runners: dict[str, Runner] = {}
@@ -80,13 +86,12 @@ class PipelineDriver:
             self._take_history()
             for name in self._streams:
                 self._beats.say(name, DriverState.STARTING)
-            tables = map(self._modes.table_of, (*self._streams.values(), HISTORY))
-            self._capture.require(map(self._settings.table_uri, tables))
+            self._capture.require(map(self._settings.table_uri, self._tables()))
             spark = self._session()
             self._start_history(spark)
-            for name, mode in self._streams.items():
+            for name, (modes, mode) in self._streams.items():
                 try:
-                    self._start(spark, name, mode)
+                    self._start(spark, name, modes, mode)
                 except LockstepError as error:
                     self._drop(name, error)
             self._watch(spark)
@@ -97,6 +102,11 @@ class PipelineDriver:
             raise
         finally:
             self._end(failure)
+
+    def _tables(self) -> Iterator[str]:
+        """The paths of all that is written here."""
+        for modes, mode in self._streams.values():
+            yield from (modes.table_of(mode), modes.table_of(HISTORY))
 
     def _session(self) -> "SparkSession":
         held = [taken.fileno() for taken in self._leases.values()]
@@ -114,15 +124,16 @@ class PipelineDriver:
 
     def _start_history(self, spark: "SparkSession") -> None:
         if self._history in self._leases:
-            self._start(spark, self._history, HISTORY)
+            any_modes, _ = next(iter(self._streams.values()))
+            self._start(spark, self._history, any_modes, HISTORY)
 
-    def _start(self, spark: "SparkSession", name: str, mode: str) -> None:
+    def _start(self, spark: "SparkSession", name: str, modes: Modes, mode: str) -> None:
         runner = Runner(
             self._settings,
             name,
-            self._modes.sink_of(spark, mode, self._capture.capture_id),
+            modes.sink_of(spark, mode, self._capture.capture_id),
             xid_near=self._capture.current_xid(),
-            given_up=self._modes.given_up(mode),
+            given_up=modes.given_up(mode),
             stage=stage_of(mode),
         )
         location = checkpoint_location(self._settings, name, self._capture.capture_id)
