@@ -55,6 +55,7 @@ def test_the_names_are_as_their_docstrings_say() -> None:
     assert names.mode_dag_id("orders", Mode.LOOKUP) == "orders__lookup"
     assert names.job_dag_id("orders", Job.PARITY) == "orders__parity"
     assert names.change_topic("shop") == "lockstep.shop.changes"
+    assert names.source_of(names.change_topic("shop")) == "shop"
     assert names.connector("shop") == "lockstep.shop"
     assert names.publication("shop") == "lockstep__shop"
     assert names.slot("sales", "shop") == "lockstep__shop__sales"
