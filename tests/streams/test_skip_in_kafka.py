@@ -14,6 +14,7 @@ from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.kafka_login import client
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline import names
 from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
@@ -52,8 +53,10 @@ class Topic:
 
 @pytest.fixture
 def topic(change_capture: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Topic]:
-    name = f"skipped-{uuid4().hex}"
+    source = f"skipped{uuid4().hex}"
+    name = names.change_topic(source)
     monkeypatch.setattr(PipelineNames, "change_topic", name)
+    monkeypatch.setattr(PipelineNames, "quarantine", names.quarantine_path(source))
     topic = Topic(change_capture, name)
     topic.create()
     grant_reading(change_capture, name)
