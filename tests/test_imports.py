@@ -41,7 +41,7 @@ ALLOWED = {
     "faults": set(),
     "file_lock": {"errors"},
     "kafka_login": {"accounts", "settings"},
-    "pipeline": {"errors", "model"},
+    "pipeline": {"accounts", "errors", "model"},
     "jars": FOUNDATION,
     "spark": FOUNDATION | {"jars"},
     "cdc": FOUNDATION,

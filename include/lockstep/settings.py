@@ -110,6 +110,10 @@ class Settings(BaseSettings):
             )
             raise ConfigurationError(f"settings cannot be used: {problems}") from None
 
+    def of(self, pipeline: str) -> Self:
+        """The same settings, for the work of this pipeline of the project."""
+        return self.model_copy(update={"pipeline": pipeline})
+
     @property
     def secrets_path(self) -> Path:
         return self.home / SECRETS_FILE

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from lockstep.accounts import Role
 from lockstep.pipeline.errors import ManifestError
 from lockstep.pipeline.source import PORT_DEFAULT, SourceManifest
 from lockstep.pipeline.toml_file import read_toml, validate
@@ -37,6 +38,13 @@ def test_a_source_is_read_as_it_is_written() -> None:
     assert (read.model.roles.read, read.model.roles.capture) == ("reader", "follower")
 
 
+def test_a_source_without_a_host_is_a_database_of_the_embedded_server() -> None:
+    text = 'format_version = 1\nkind = "postgres"\ndatabase = "depot"\n'
+    read = validate(SourceManifest, read_toml(text, FILE)).model
+    assert read.host is None
+    assert (read.roles.read, read.roles.capture) == (Role.BATCH_READER, Role.CDC)
+
+
 def test_a_source_cannot_be_changed_once_it_is_read() -> None:
     read = validate(SourceManifest, read_toml(SOURCE, FILE)).model
     with pytest.raises(ValueError, match="frozen"):
@@ -69,6 +77,19 @@ def test_a_problem_names_the_file() -> None:
         ),
         ("postgres", "mysql", '3: kind: "mysql" is not known: write `postgres`'),
         ('"db.example.com"', '""', "4: host: is empty"),
+        (
+            'host = "db.example.com"\n',
+            "",
+            (
+                "1: `roles` stands without `host`: a database of the embedded server has the "
+                "address and the roles of the settings; write `host`, or leave that out"
+            ),
+        ),
+        (
+            '[roles]\nread = "reader"\ncapture = "follower"\n',
+            "",
+            "1: `roles` is missing: name the roles that read and capture sign in as",
+        ),
         ('"depot"', "1979-05-27", "5: database: must be a string, and is a date or time"),
         (
             'database = "depot"\n',

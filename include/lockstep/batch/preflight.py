@@ -1,14 +1,14 @@
 """What can be known to be wrong before Spark is started is said at once, not ten seconds later."""
 
 from lockstep import jars
-from lockstep.accounts import Role
 from lockstep.model.modes import ReadMode
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import require_writable
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.hourly_runs import open_hourly, require_layout
-from lockstep.sources.postgres import connect
+from lockstep.sources.postgres import connect_to
+from lockstep.sources.source_database import reader
 from lockstep.sources.source_view import view_of
 
 
@@ -20,7 +20,7 @@ def check_ready(settings: Settings, read_mode: ReadMode) -> None:
         require_layout(hourly)
     plan = plan_named(settings.project, settings.names.pipeline)
     relations = [*plan.tables, *([view_of(plan)] if read_mode is ReadMode.VIEW else [])]
-    with connect(settings, Role.BATCH_READER) as connection:
+    with connect_to(reader(settings)) as connection:
         found = connection.execute(
             "SELECT schema || '.' || name "
             "FROM unnest(%s::text[], %s::text[]) AS asked(schema, name) "

@@ -10,7 +10,6 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.accounts import Role
 from lockstep.batch.pipeline_rows import with_cut
 from lockstep.batch.rows import from_tables, from_view
 from lockstep.batch.spark_errors import spark_failures
@@ -24,8 +23,9 @@ from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.origin import origin_column
-from lockstep.sources.postgres import connect
+from lockstep.sources.postgres import connect_to
 from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts, small_tables
+from lockstep.sources.source_database import reader
 from lockstep.sources.window_slices import slice_window
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ def run_window(
     # Step 2: export the snapshot that everything below reads.
     with (
         sole_writer(settings, settings.names.hourly_table),
-        connect(settings, Role.BATCH_READER) as exporting,
+        connect_to(reader(settings)) as exporting,
         spark_failures(settings),
         exported_snapshot(exporting) as exported,
     ):
         # Step 3: mark the cut in the database's log.
-        with connect(settings, Role.BATCH_READER) as marking:
+        with connect_to(reader(settings)) as marking:
             cut = mark_cut(marking, exported, run_id=str(uuid.uuid4()))
         # Step 4: read under the snapshot, enrich, and replace the window in one commit.
         enriched, count = _enriched(spark, settings, plan, exported, window, read_mode)

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lockstep.accounts import Role
 from lockstep.capture.connector_secrets import CDC_PASSWORD_KEY, password_reference, source_key
 from lockstep.errors import ConfigurationError
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
@@ -40,9 +39,9 @@ from lockstep.pipeline.project import Source, read_project
 from lockstep.pipeline.types import stopping_columns
 from lockstep.project import project_dir, read_project_file
 from lockstep.settings import Settings
-from lockstep.sources.postgres import RoleConnection, role_connection
+from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.preparation import publication_statement
-from lockstep.sources.source_database import capturer_of
+from lockstep.sources.source_database import address_of, capturer_of
 
 TEMPLATES = Path("include", "connectors")
 """Below the project's folder."""
@@ -92,10 +91,7 @@ def embedded_connector(settings: Settings) -> Connector:
     tables = tables_of(plans_of(project, source.name))
     template = TEMPLATES / f"{source.name}.json"
     placeholders = _source_placeholders(settings, source, tables) | {
-        "postgres_host": settings.postgres_host,
-        "postgres_port": str(settings.postgres_port),
         "cdc_password": password_reference(settings, CDC_PASSWORD_KEY),
-        "cdc_role": str(Role.CDC),
         "heartbeat_prefix": HEARTBEAT_MESSAGE_PREFIX,
     }
     return Connector(
@@ -110,7 +106,7 @@ def embedded_connector(settings: Settings) -> Connector:
             register="`lockstep up`",
             begin_again="`lockstep capture reset`",
         ),
-        database=partial(role_connection, settings, Role.CDC),
+        database=partial(capturer_of, settings, source),
         configuration=lambda: filled(template, read_project_file(template), placeholders),
     )
 
@@ -153,9 +149,10 @@ def _source_placeholders(
     settings: Settings, source: Source, tables: tuple[TableName, ...]
 ) -> dict[str, str]:
     name, manifest = source.name, source.manifest
+    host, port = address_of(settings, manifest)
     return {
-        "postgres_host": manifest.host,
-        "postgres_port": str(manifest.port),
+        "postgres_host": host,
+        "postgres_port": str(port),
         "cdc_password": password_reference(settings, source_key(name)),
         "cdc_role": manifest.roles.capture,
         "database": manifest.database,

@@ -4,6 +4,9 @@ A LockstepError ends the command with one clear line on standard error and its e
 modules print on success is theirs. Heavy imports (Spark, Airflow) stay inside the commands.
 """
 
+import os
+from typing import Annotated
+
 import typer
 
 from lockstep.cli import (
@@ -30,6 +33,25 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def choose(
+    pipeline: Annotated[
+        str,
+        typer.Option(
+            "--pipeline",
+            "-p",
+            help="The pipeline that the command works for; default: LOCKSTEP_PIPELINE, or the "
+            "project's choice.",
+        ),
+    ] = "",
+) -> None:
+    """Keep the SQL, prove the stream: hourly batch and streams, side by side."""
+    if pipeline:
+        os.environ["LOCKSTEP_PIPELINE"] = pipeline
+
+
 stack.register(app)
 app.add_typer(batch.app, name="batch", help="The hourly enrichment, by hand.")
 app.add_typer(

@@ -62,6 +62,15 @@ def read_source(project: Path, name: str) -> SourceFolder:
     return SourceFolder(manifest, catalog, tuple(problems))
 
 
+def read_source_manifest(project: Path, name: str) -> SourceManifest:
+    """A source's source.toml alone. Raises ManifestError with its problems, or without the file."""
+    file = SOURCES / name / SOURCE_FILE
+    read = validate(SourceManifest, read_toml(_text(project, file), file))
+    if read.model is None:
+        raise ManifestError(read.problems)
+    return read.model
+
+
 def read_pipeline(
     project: Path, name: str, catalogs: Mapping[str, Catalog | None]
 ) -> PipelineFolder:

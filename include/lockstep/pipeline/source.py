@@ -5,10 +5,11 @@ catalog.lock (catalog.py).
 """
 
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from lockstep.accounts import Role
 from lockstep.pipeline.errors import shown
 from lockstep.pipeline.fields import Text
 from lockstep.pipeline.toml_file import FormatVersion, Strict
@@ -58,6 +59,10 @@ class Roles(Strict):
     )
 
 
+EMBEDDED_ROLES = Roles(read=Role.BATCH_READER, capture=Role.CDC)
+"""Of a database of the embedded server."""
+
+
 class SourceManifest(Strict):
     """source.toml: a PostgreSQL database whose tables are captured."""
 
@@ -67,14 +72,20 @@ class SourceManifest(Strict):
     kind: Annotated[Literal["postgres"], BeforeValidator(_kind)] = Field(
         description="what the source is: `postgres`, a database whose tables are captured"
     )
-    host: Text = Field(description="the host name or address of the database's server")
+    host: Text | None = Field(
+        None,
+        description="the host name or address of the database's server; without it the database is "
+        "one of the embedded server, whose address, roles and passwords are settings",
+    )
     port: Annotated[
         int,
         BeforeValidator(_port),
         WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 65535}),
-    ] = Field(PORT_DEFAULT, description="the port of the database's server")
+    ] = Field(PORT_DEFAULT, description="the port of the database's server, with a host")
     database: Text = Field(description="the database; a source is one, and a server may have more")
-    roles: Roles = Field(description="the database roles that Lockstep signs in as")
+    roles: Roles = Field(
+        EMBEDDED_ROLES, description="the database roles that Lockstep signs in as, with a host"
+    )
     slot: Annotated[str, AfterValidator(_slot)] | None = Field(
         None,
         description="the replication slot, where it is not to have the name that Lockstep gives: "
@@ -88,3 +99,15 @@ class SourceManifest(Strict):
         description="the connector in Kafka Connect, and its topic.prefix, where it is not to have "
         "the name that Lockstep gives: of A-Z, a-z, 0-9, _ and -",
     )
+
+    @model_validator(mode="after")
+    def _host_with_roles(self) -> Self:
+        own = self.model_fields_set & {"port", "roles"}
+        if self.host is None and own:
+            raise ValueError(
+                f"`{min(own)}` stands without `host`: a database of the embedded server has the "
+                "address and the roles of the settings; write `host`, or leave that out"
+            )
+        if self.host is not None and "roles" not in own:
+            raise ValueError("`roles` is missing: name the roles that read and capture sign in as")
+        return self

@@ -112,7 +112,7 @@ def validate(model: type[Model], toml: TomlFile) -> Validated[Model]:
     except ValidationError as error:
         errors = error.errors(include_url=False)
     problems = tuple(toml.problem(one["loc"], _message(model, one)) for one in errors)
-    return Validated(None, problems, frozenset(str(one["loc"][0]) for one in errors))
+    return Validated(None, problems, frozenset(str(one["loc"][0]) for one in errors if one["loc"]))
 
 
 def written(path: KeyPath) -> str:

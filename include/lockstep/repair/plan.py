@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lockstep.accounts import Role
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot
 from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
@@ -25,7 +24,8 @@ from lockstep.settings import Settings
 from lockstep.sinks.window_conditions import inside
 from lockstep.sources import delta
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
-from lockstep.sources.postgres import connect
+from lockstep.sources.postgres import connect_to
+from lockstep.sources.source_database import reader
 from lockstep.sources.window_rows import row_versions, rows_in
 
 _TABLE, _TX_ID = "hourly", "tx_id"
@@ -74,7 +74,7 @@ def plan_repair(settings: Settings, window: Window) -> RepairPlan:
     # The table before the snapshot: what a run may write in between, this snapshot would not see.
     table = delta.open_table(settings.table_uri(settings.names.hourly_table))
     with (
-        connect(settings, Role.BATCH_READER) as connection,
+        connect_to(reader(settings)) as connection,
         exported_snapshot(connection) as exported,
     ):
         seen = look(table, plan, window, exported)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lockstep.accounts import Role
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RepairCommit
 from lockstep.model.window import Window
@@ -26,7 +25,8 @@ from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sinks.window_conditions import inside_for_write
 from lockstep.sources.delta import open_table
 from lockstep.sources.origin import origin_value
-from lockstep.sources.postgres import connect
+from lockstep.sources.postgres import connect_to
+from lockstep.sources.source_database import reader
 from lockstep.sources.window_rows import DatabaseRow
 
 _NAMED = 5
@@ -51,7 +51,7 @@ def repair_window(
     # Step 2: export the snapshot that everything below reads.
     with (
         sole_writer(settings, settings.names.hourly_table),
-        connect(settings, Role.BATCH_READER) as exporting,
+        connect_to(reader(settings)) as exporting,
         exported_snapshot(exporting) as exported,
     ):
         # Step 3: what still differs of the approved rows, and nothing else.
@@ -61,7 +61,7 @@ def repair_window(
         if not chosen:
             return None
         # Step 4: mark the cut in the database's log.
-        with connect(settings, Role.BATCH_READER) as marking:
+        with connect_to(reader(settings)) as marking:
             cut = mark_cut(marking, exported, run_id=str(uuid.uuid4()))
         # Step 5: replace the rows in one commit.
         commit = RepairCommit(

@@ -4,9 +4,9 @@ its newest transaction's id."""
 from pathlib import Path
 from typing import NamedTuple
 
-from lockstep.accounts import Role
 from lockstep.settings import Settings
-from lockstep.sources.postgres import RoleConnection, connect_to, role_connection
+from lockstep.sources.postgres import RoleConnection, connect_to
+from lockstep.sources.source_database import capturer
 
 _QUERY = Path(__file__).with_name("capture_facts.sql")
 
@@ -33,7 +33,7 @@ class CaptureFacts(NamedTuple):
 
 def read_capture_facts(settings: Settings) -> CaptureFacts:
     """The facts of the stack's own database and slot; raises as capture_facts_at does."""
-    return capture_facts_at(role_connection(settings, Role.BATCH_READER), settings.names.slot)
+    return capture_facts_at(capturer(settings), settings.names.slot)
 
 
 def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:
@@ -48,7 +48,7 @@ def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:
 
 def current_xid(settings: Settings) -> int:
     """That of the stack's own database; raises as xid_at does."""
-    return xid_at(role_connection(settings, Role.CDC))
+    return xid_at(capturer(settings))
 
 
 def xid_at(target: RoleConnection) -> int:

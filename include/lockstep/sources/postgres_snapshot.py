@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from lockstep.accounts import Role
 from lockstep.cdc.cuts import ExportedSnapshot
 from lockstep.model.window import Window
 from lockstep.pipeline.catalog import TableName
@@ -16,9 +15,9 @@ from lockstep.pipeline.plan import Plan
 from lockstep.project import read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.column_reads import ColumnRead, inside
-from lockstep.sources.postgres import role_connection
 from lockstep.sources.slot_counts import count_slots
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
+from lockstep.sources.source_database import reader
 from lockstep.sources.window_slices import SlotCount
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class SnapshotReader:
     def __init__(
         self, spark: "SparkSession", settings: Settings, exported: ExportedSnapshot, plan: Plan
     ) -> None:
-        target = role_connection(settings, Role.BATCH_READER)
+        target = reader(settings)
         self._plan = plan
         self._jdbc = SnapshotJdbc(spark, target, exported, options={})
 

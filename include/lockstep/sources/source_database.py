@@ -1,12 +1,48 @@
-"""Connections to a source's database, as source.toml and the environment describe them."""
+"""Connections to a source's database, as source.toml, the settings and the environment say.
 
+A database of the embedded server, whose source.toml has no host, is where the settings say.
+"""
+
+from typing import NamedTuple
+
+from lockstep.accounts import Role
+from lockstep.pipeline.folder import read_source_manifest
 from lockstep.pipeline.project import Source
 from lockstep.pipeline.project_files import SOURCE_FILE, SOURCES
 from lockstep.pipeline.source import SourceManifest
 from lockstep.settings import Settings, source_password_setting
-from lockstep.sources.postgres import RoleConnection
+from lockstep.sources.postgres import RoleConnection, role_connection
 
 CONNECT_SECONDS_MAX = 5
+
+
+class Address(NamedTuple):
+    """Of a database's server."""
+
+    host: str
+    port: int
+
+
+def address_of(settings: Settings, manifest: SourceManifest) -> Address:
+    """Where a source's database is."""
+    if manifest.host is None:
+        return Address(settings.postgres_host, settings.postgres_port)
+    return Address(manifest.host, manifest.port)
+
+
+def reader(settings: Settings) -> RoleConnection:
+    """The role that reads the database of the pipeline that is worked for.
+
+    Raises PipelineError or ManifestError when there is none, ConfigurationError without a password.
+    """
+    name = settings.names.source
+    return _connection(settings, name, read_source_manifest(settings.project, name), "read")
+
+
+def capturer(settings: Settings) -> RoleConnection:
+    """The role that follows the log of that database. Raises as reader does."""
+    name = settings.names.source
+    return _connection(settings, name, read_source_manifest(settings.project, name), "capture")
 
 
 def reader_of(settings: Settings, source: Source) -> RoleConnection:
@@ -28,6 +64,8 @@ def _connection(
     settings: Settings, name: str, manifest: SourceManifest, purpose: str
 ) -> RoleConnection:
     role = getattr(manifest.roles, purpose)
+    if manifest.host is None:
+        return role_connection(settings, Role(role), manifest.database)
     return RoleConnection(
         role=role,
         parameters={

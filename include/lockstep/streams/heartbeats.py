@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from lockstep.accounts import Role
 from lockstep.errors import LockstepError
 from lockstep.observe.memory import resident_bytes
 from lockstep.settings import Settings
 from lockstep.sources.change_topic import end_offset
-from lockstep.sources.postgres import connect
+from lockstep.sources.postgres import connect_to
+from lockstep.sources.source_database import capturer
 from lockstep.streams.runner import Runner
 from lockstep.supervise.heartbeat import (
     DriverState,
@@ -42,7 +42,7 @@ class DatabaseClock:
         self.end_offset = _answer(lambda: end_offset(self._settings))
 
     def _current_lsn(self) -> int:
-        with connect(self._settings, Role.CDC) as connection:
+        with connect_to(capturer(self._settings)) as connection:
             query = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
             return connection.execute(query).fetchone()[0]
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from lockstep.accounts import Role
 from lockstep.cdc.records import RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
 from lockstep.model.modes import HISTORY, StreamMode
@@ -20,9 +19,9 @@ from lockstep.sinks.append_log import AppendLog
 from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.table_of_before import require_moved
 from lockstep.sources.given_up import given_up_ranges
-from lockstep.sources.postgres import RoleConnection, role_connection
+from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.row_lookup import RowLookup
-from lockstep.sources.source_database import reader_of
+from lockstep.sources.source_database import reader, reader_of
 from lockstep.streams import published
 from lockstep.streams.as_of_commit import Evaluation, TemporalSink, catch_up
 from lockstep.streams.fact_records import facts_decoder
@@ -73,7 +72,7 @@ class Modes:
             plan,
             project.sources[plan.source].catalog,
             _captured(project, plan),
-            partial(role_connection, settings, Role.BATCH_READER),
+            partial(reader, settings),
             partial(given_up_ranges, settings),
             "`lockstep stream rebuild {mode}` makes the table again",
         )
