@@ -114,6 +114,11 @@ class Settings(BaseSettings):
         """The same settings, for the work of this pipeline of the project."""
         return self.model_copy(update={"pipeline": pipeline})
 
+    def command(self, words: str) -> str:
+        """`lockstep WORDS` as a person calls it for the pipeline that is worked for."""
+        chosen = f"--pipeline {self.pipeline} " if self.pipeline else ""
+        return f"`lockstep {chosen}{words}`"
+
     @property
     def secrets_path(self) -> Path:
         return self.home / SECRETS_FILE

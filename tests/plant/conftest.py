@@ -1,5 +1,6 @@
 """The plant's database in the stack's PostgreSQL, with its own roles, and its project's folder."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.preparation import publication_statement
+from lockstep.supervise.folder import STREAMS
 
 from tests.plant.project import SCHEMA, Plant
 
@@ -79,6 +81,9 @@ def plant(
     finally:
         with _admin(settings) as admin:  # another connection: tests kill PostgreSQL
             _remove(admin, names)
+        for name in (names.pipeline, names.second, names.source):
+            for worker in (settings.home / STREAMS).glob(f"{name}__*"):
+                shutil.rmtree(worker)
 
 
 def _admin(settings: Settings) -> psycopg.Connection:

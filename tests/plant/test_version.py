@@ -53,7 +53,7 @@ def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
     settings, mode = Settings(home=tmp_path / "home", project=tmp_path), Mode.MESSAGE
 
     def stream_of(plan: Plan) -> Sink:
-        modes = Modes(settings, plan, Catalog("none", ()), {}, pytest.fail, tuple, "rebuild {mode}")
+        modes = Modes(settings, plan, Catalog("none", ()), {}, pytest.fail, tuple)
         return modes.sink_of(None, mode, 7)
 
     before = NAMES.locked(planned(tmp_path, query=QUERY.template))
@@ -63,7 +63,7 @@ def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=f"of version {before.version} of pipeline") as refused:
         stream_of(now)
     assert f"{now.version}: its query" in str(refused.value)
-    assert str(refused.value).endswith("rebuild message")
+    assert str(refused.value).endswith("`lockstep stream rebuild message` makes the table again")
 
 
 def test_rows_without_a_version_are_of_the_pizzerias_query_as_it_is() -> None:

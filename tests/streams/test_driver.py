@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.model.modes import HISTORY
+from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
 from lockstep.streams import driver
 from lockstep.streams.driver import Driver
@@ -37,12 +38,11 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
         driver, "Runner", lambda *_, **__: SimpleNamespace(start=lambda *_, **__: 0)
     )
     one = Driver(Settings(home=tmp_path / "home"), ["outbox", "temporal"])
-    one._modes = SimpleNamespace(
-        make_table=lambda _: None, sink_of=sink_of, given_up=lambda _: None
-    )
+    modes = SimpleNamespace(make_table=lambda _: None, sink_of=sink_of, given_up=lambda _: None)
+    one._modes = dict.fromkeys(("outbox", "temporal", HISTORY), modes)
     monkeypatch.setattr(one._beats, "_of", lambda *_: {"incomplete": ()})
     monkeypatch.setattr(one._capture, "follow", lambda *_: None)
-    one._take_leases()
+    one.take_leases()
     yield one
     for held in one._leases.values():
         held.release()
@@ -67,7 +67,7 @@ def test_a_mode_writes_as_of_the_capture_that_its_start_has_claimed(
 ) -> None:
     opened = []
     monkeypatch.setattr(driver.identity, "claim", lambda *_: SimpleNamespace(capture_id=7))
-    hosting._modes.sink_of = lambda *given: opened.append(given[1:])
+    hosting._modes["outbox"].sink_of = lambda *given: opened.append(given[1:])
     hosting._start("outbox")
     assert opened == [("outbox", 7)]
 
@@ -81,7 +81,7 @@ def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
     def fails(*_: object) -> None:
         raise error
 
-    hosting._modes.sink_of = fails
+    hosting._modes["outbox"].sink_of = fails
     tried = []
     start = hosting._start
     hosting._start = lambda mode: (tried.append(mode), start(mode))
@@ -257,3 +257,37 @@ def test_a_capture_watch_that_ended_ends_the_modes_by_name(
     look_after(at_work)
     for mode in ("outbox", "temporal"):
         assert last_beat(at_work, mode) == (DriverState.FAILED, "CaptureUnwatchedError")
+
+
+def test_streams_of_several_pipelines_go_by_mode_and_address_and_have_their_own_settings(
+    project: Path,
+) -> None:
+    settings = Settings(project=project, home=project / "home", pipeline="readings")
+    one = Driver(settings, ["temporal", "ratings__outbox"])
+    of, mode = one._streams["ratings__outbox"]
+    assert (of.names.change_log(mode), mode) == ("ratings/ratings__outbox", "outbox")
+    one.take_leases()
+    own = settings.of("ratings")
+    assert lease.holder(own, "outbox") == lease.holder(settings, "ratings__outbox") is not None
+    for held in one._leases.values():
+        held.release()
+
+
+def test_streams_of_two_sources_are_refused_before_anything_is_taken(project: Path) -> None:
+    settings = Settings(project=project, home=project / "home", pipeline="readings")
+    with pytest.raises(PipelineError, match="are of the sources plant, shop: start a driver for"):
+        Driver(settings, ["temporal", "sales__outbox"]).run()
+    assert lease.holder(settings, "temporal") is None
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Two pipelines of one source, and one of another: only what names are read from."""
+    for pipeline, source in (("readings", "plant"), ("ratings", "plant"), ("sales", "shop")):
+        for file, text in (
+            (f"sql/{pipeline}/pipeline.toml", f'sources = ["{source}"]\n'),
+            (f"sources/{source}/source.toml", f'database = "{source}"\n'),
+        ):
+            (tmp_path / "include" / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "include" / file).write_text(text)
+    return tmp_path

@@ -170,7 +170,7 @@ def test_a_position_that_cannot_be_asked_for_is_unknown_and_the_other_is_known(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(heartbeats, "connect", fail)
+    monkeypatch.setattr(heartbeats, "capturer", fail)
     monkeypatch.setattr(heartbeats, "end_offset", lambda _: 7)
     clock = DatabaseClock(home)
     clock.read()

@@ -20,7 +20,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settin
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("LOCKSTEP_HOME", str(home))
-    monkeypatch.setattr(launcher, "DRIVER", FAKE_DRIVER)
+    monkeypatch.setattr(launcher, "DRIVER", (str(FAKE_DRIVER),))
     settings = Settings.load()
     yield settings
     for mode in StreamMode:

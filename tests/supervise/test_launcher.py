@@ -100,7 +100,7 @@ def test_the_driver_leads_a_session_of_its_own_and_gets_no_secret_of_airflow(
     assert not [name for name in environment if "AIRFLOW__" in name or name.startswith("_AIR")]
     assert environment["LOCKSTEP_HOME"] == str(settings.home)
     command = psutil.Process(record.pid).cmdline()
-    assert command[1:] == [str(launcher.DRIVER), "--mode", MODE]
+    assert command[1:] == [*launcher.DRIVER, "--mode", MODE]
 
 
 def test_a_driver_inherits_the_passwords_that_it_uses_and_no_other(settings, monkeypatch) -> None:

@@ -3,6 +3,7 @@
 The library has none of them: it takes them out of the project's folder.
 """
 
+from lockstep.pipeline.modes import STREAM_MODES
 from lockstep.pipeline.names import METRICS_PATH
 from lockstep.pipeline.pipeline_names import PipelineNames
 
@@ -13,6 +14,7 @@ NAMES = PipelineNames(
     slot="lockstep",
     publication="lockstep",
     connector="pizzeria",
+    modes=STREAM_MODES,
 )
 MANIFEST, SOURCE = NAMES.pipeline, NAMES.source
 

@@ -35,7 +35,7 @@ from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.pipeline_names import names_of
 from lockstep.pipeline.plan import Plan, plans_of
-from lockstep.pipeline.project import Source, read_project
+from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.pipeline.types import stopping_columns
 from lockstep.project import project_dir, read_project_file
 from lockstep.settings import Settings
@@ -79,17 +79,41 @@ class Connector:
     configuration: Callable[[], dict[str, str]]
 
 
-def embedded_connector(settings: Settings) -> Connector:
-    """That of the source whose database the embedded server has, signed in to as the settings say.
+def connector_of(settings: Settings) -> Connector:
+    """That of the source of the pipeline that is worked for.
 
-    The source is that of the project's own pipeline. The connector captures what its pipelines
-    read, and their outboxes. Raises PipelineError when the pipeline cannot be planned,
-    ManifestError when its folder has problems.
+    One without a template of the project is given no tables: for what asks how it does. Raises
+    PipelineError when a pipeline cannot be planned, ManifestError when its folder has problems.
+    """
+    project = read_project(settings.project)
+    source = project.source(settings.names.source)
+    if has_template(settings, source):
+        return _of_template(settings, project, source)
+    return of_source(settings, source, ())
+
+
+def embedded_connector(settings: Settings) -> Connector:
+    """That of the source of the project's own pipeline, which the stack registers as it starts.
+
+    Raises as connector_of does.
     """
     project = read_project(project_dir())
     source = project.pipeline(names_of(project_dir()).pipeline).source
-    tables = tables_of(plans_of(project, source.name))
-    template = TEMPLATES / f"{source.name}.json"
+    return _of_template(settings, project, source)
+
+
+def has_template(settings: Settings, source: Source) -> bool:
+    """Whether the project has a template of its own for the source's connector."""
+    return (settings.project / _template(source)).is_file()
+
+
+def _template(source: Source) -> Path:
+    return TEMPLATES / f"{source.name}.json"
+
+
+def _of_template(settings: Settings, project: Project, source: Source) -> Connector:
+    """It captures what the source's pipelines read, and their outboxes."""
+    tables, template = tables_of(plans_of(project, source.name)), _template(source)
     placeholders = _source_placeholders(settings, source, tables) | {
         "cdc_password": password_reference(settings, CDC_PASSWORD_KEY),
         "heartbeat_prefix": HEARTBEAT_MESSAGE_PREFIX,

@@ -8,13 +8,20 @@ from dataclasses import dataclass
 
 from lockstep.capture import connector, preflight
 from lockstep.capture.connector_secrets import keep_passwords, source_key
-from lockstep.capture.connectors import Connector, of_source, table_pattern, tables_of
-from lockstep.capture.reset import remove_capture
+from lockstep.capture.connectors import (
+    Connector,
+    connector_of,
+    has_template,
+    of_source,
+    table_pattern,
+    tables_of,
+)
+from lockstep.capture.reset import remove_capture, reset_capture
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import ServiceError
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import plans_of
-from lockstep.pipeline.project import Project, Source
+from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.settings import Settings
 from lockstep.sources.database_state import read_publication
 from lockstep.sources.postgres import connect_to
@@ -40,7 +47,7 @@ def capture_source(
     not ready or the connector does not run in time, ConfigurationError without a password, and
     PostgresUnavailableError.
     """
-    password = settings.source_password(source.name, "capture")
+    password = str(capturer_of(settings, source).parameters["password"])
     keep_passwords(settings, {source_key(source.name): password})
     if new_snapshot:
         remove_capture(settings, of_source(settings, source, ()))
@@ -50,6 +57,19 @@ def capture_source(
     grant_reading(settings, capture.connector.change_topic)
     connector.ensure_running(settings, capture.connector)
     return capture
+
+
+def begin_again(settings: Settings) -> None:
+    """Begin the capture of the source that is worked for from scratch, with a new snapshot.
+
+    The caller sees to it that no stream of it runs. Raises as capture_source does.
+    """
+    project = read_project(settings.project)
+    source = project.source(settings.names.source)
+    if has_template(settings, source):
+        reset_capture(settings, connector_of(settings))
+    else:
+        capture_source(settings, project, source, new_snapshot=True)
 
 
 def _require_own_topic(settings: Settings, capture: Connector) -> None:

@@ -33,9 +33,9 @@ def reset(
 
     Refused while a stream runs. If it is broken off, do it again.
     """
-    from lockstep.capture.connectors import embedded_connector
-    from lockstep.capture.reset import reset_capture
+    from lockstep.capture.source_capture import begin_again
     from lockstep.devstack.secrets import with_secrets
+    from lockstep.pipeline.project import read_project
     from lockstep.supervise import lease
 
     console = Console(soft_wrap=True)
@@ -46,10 +46,13 @@ def reset(
         typer.confirm("Begin from scratch?", abort=True)
     settings = with_secrets(settings)
     with ExitStack() as held:
-        for mode in (*StreamMode, HISTORY):
-            held.enter_context(lease.acquire(settings, mode))
+        held.enter_context(lease.acquire(settings, HISTORY))
+        for pipeline in read_project(settings.project).pipelines.values():
+            if pipeline.source.name == names.source:
+                for mode in StreamMode:
+                    held.enter_context(lease.acquire(settings.of(pipeline.name), mode))
         with console.status("beginning change capture from scratch …"):
-            reset_capture(settings, embedded_connector(settings))
+            begin_again(settings)
     console.print(
         "capture has begun from scratch; now `lockstep stream rebuild` each mode that you use"
     )

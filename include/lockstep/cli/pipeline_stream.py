@@ -1,19 +1,23 @@
-"""`lockstep pipeline stream`, `lockstep source stream`: streams in the foreground.
+"""`lockstep pipeline stream`, `lockstep source stream | start | stop`: streams by their folders.
 
-Only the talking is here; the driver is lockstep.streams.source_driver's.
+Only the talking is here; the driver is lockstep.streams.driver's, supervision lockstep.supervise's.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.names import address
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
     from lockstep.pipeline.plan import Plan
-    from lockstep.pipeline.project import Project, Source
+
+SourceName = Annotated[str, typer.Argument(metavar="NAME", help="What the source is called.")]
+_IN_A_TERMINAL = "runs in a terminal"
 
 
 def stream(
@@ -23,56 +27,90 @@ def stream(
     """Run streams of a pipeline, in one process, until Ctrl-C or SIGTERM.
 
     Each goes on where its Delta table ends. The same process writes the history of the source,
-    unless another one does. A stream that fails ends alone, with an error at the end.
+    unless another one does. A stream that fails ends alone; the exit code is then 2.
     """
-    from lockstep.pipeline.errors import PipelineError
-    from lockstep.pipeline.plan import plan_of
-    from lockstep.pipeline.project import read_project
+    from lockstep.pipeline.plan import plan_named
 
     settings = Settings.load()
-    project = read_project(settings.project)
-    pipeline = project.pipeline(name)
-    plan = plan_of(pipeline)
-    for mode in modes:
-        if mode not in plan.manifest.modes:
-            known = ", ".join(plan.manifest.modes) or "none"
-            raise PipelineError(
-                f"pipeline {name} has no mode {mode}: `modes` in its manifest: {known}"
-            )
-    _run(settings, project, pipeline.source, [(plan, mode) for mode in dict.fromkeys(modes)])
+    plan = plan_named(settings.project, name)
+    _run(settings, [(plan, mode) for mode in dict.fromkeys(modes)])
 
 
-def source_stream(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the source is called.")],
-) -> None:
+def source_stream(name: SourceName) -> None:
     """Run all streams of a source's pipelines, in one process, until Ctrl-C or SIGTERM.
 
     They are the `modes` of each pipeline.toml; otherwise as `lockstep pipeline stream`. A pipeline
     with a problem is an error: nothing starts.
     """
+    settings = Settings.load()
+    _run(settings, _streams_of(settings, name))
+
+
+def source_start(name: SourceName) -> None:
+    """Start all streams of a source's pipelines in one driver, and wait until each works.
+
+    The driver goes on by itself; `lockstep source stop` ends it.
+    """
+    from lockstep.supervise import launcher
+
+    settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
+    own, names = _named(settings, _streams_of(settings, name))
+    with console.status(f"starting the streams of {name} …"):
+        driver = launcher.start(own, names, "started by `lockstep source start`")
+    console.print(f"{', '.join(names)} work (pid {driver.pid})")
+    console.print(f"log: {launcher.log_of(own, names[0]).resolve()}")
+
+
+def source_stop(name: SourceName) -> None:
+    """Stop the streams of a source's pipelines after the micro-batch under way."""
+    from lockstep.supervise import launcher
+
+    settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
+    own, names = _named(settings, _streams_of(settings, name))
+    with console.status(f"stopping the streams of {name} …"):
+        outcomes = launcher.stop(own, names, "stopped by `lockstep source stop`")
+    for one in outcomes:
+        how = "killed: it did not end in time" if one.killed else "stopped"
+        console.print(f"{one.mode} {how if one.was_running else 'did not run'}")
+
+
+def _streams_of(settings: Settings, source: str) -> "list[tuple[Plan, Mode]]":
+    """Raises ManifestError for any broken folder, PipelineError when there is no stream."""
     from lockstep.pipeline.errors import PipelineError
-    from lockstep.pipeline.plan import plan_of
+    from lockstep.pipeline.plan import plans_of
     from lockstep.pipeline.project import read_project
 
-    settings = Settings.load()
     project = read_project(settings.project)
     project.require_sound()
-    source = project.source(name)
-    plans = [plan_of(one) for one in project.pipelines.values() if one.source.name == name]
-    streams = [(plan, mode) for plan in plans for mode in plan.manifest.modes]
+    project.source(source)
+    streams = [(plan, mode) for plan in plans_of(project, source) for mode in plan.manifest.modes]
     if not streams:
         raise PipelineError(
-            f"no pipeline of source {name} has a stream: name some under `modes` in a pipeline.toml"
+            f"no pipeline of source {source} has a stream: name some under `modes` in a "
+            "pipeline.toml"
         )
-    _run(settings, project, source, streams)
+    return streams
 
 
-def _run(
-    settings: Settings, project: "Project", source: "Source", streams: "list[tuple[Plan, Mode]]"
-) -> None:
-    """Raises PipelineError for a pipeline whose result is not locked."""
+def _named(
+    settings: Settings, streams: "Sequence[tuple[Plan, Mode]]"
+) -> tuple[Settings, list[str]]:
+    """The first stream's settings, and each stream as those know it: by its mode or address."""
+    first = streams[0][0].name
+    names = [
+        str(mode) if plan.name == first else address(plan.name, mode) for plan, mode in streams
+    ]
+    return settings.of(first), names
+
+
+def _run(settings: Settings, streams: "Sequence[tuple[Plan, Mode]]") -> None:
+    """In this process; the exit code is the driver's.
+
+    Raises PipelineError for a pipeline whose result is not locked, and StreamBusyError.
+    """
     from lockstep.pipeline.errors import PipelineError
-    from lockstep.streams.source_driver import SourceDriver
+    from lockstep.streams.driver import Driver
+    from lockstep.supervise.desired import DesiredState, withdraw_desired, write_desired
 
     for plan, _ in streams:
         if plan.lock_problem:
@@ -81,4 +119,14 @@ def _run(
     for plan, mode in streams:
         uri = settings.table_uri(plan.change_log(mode))
         console.print(f"{plan.name} {mode}: follows {plan.change_topic} into {uri}", markup=False)
-    SourceDriver(settings, project, source, streams).run()
+    own, names = _named(settings, streams)
+    driver = Driver(own, names)
+    driver.take_leases()
+    for name in names:
+        write_desired(own, name, DesiredState.RUNNING, _IN_A_TERMINAL)
+    try:
+        code = driver.run()
+    finally:
+        for name in names:
+            withdraw_desired(own, name, _IN_A_TERMINAL, "ended in a terminal")
+    raise typer.Exit(code)

@@ -40,7 +40,8 @@ def start(modes: Modes) -> None:
     """
     from lockstep.supervise import launcher
 
-    settings, console, chosen = Settings.load(), Console(soft_wrap=True), _chosen(modes)
+    settings, console = Settings.load(), Console(soft_wrap=True)
+    chosen = _chosen(settings, modes)
     with console.status(f"starting {', '.join(chosen)} …"):
         driver = launcher.start(settings, chosen, "started by `lockstep stream start`")
     for mode in chosen:
@@ -54,9 +55,10 @@ def stop(modes: Modes) -> None:
     """Stop these streams after the micro-batch under way; others of their driver go on."""
     from lockstep.supervise import launcher
 
-    console, chosen = Console(soft_wrap=True), _chosen(modes)
+    settings, console = Settings.load(), Console(soft_wrap=True)
+    chosen = _chosen(settings, modes)
     with console.status(f"stopping {', '.join(chosen)} …"):
-        outcomes = launcher.stop(Settings.load(), chosen, "stopped by `lockstep stream stop`")
+        outcomes = launcher.stop(settings, chosen, "stopped by `lockstep stream stop`")
     for one in outcomes:
         how = "killed: it did not end in time" if one.killed else "stopped"
         console.print(f"{one.mode} {how if one.was_running else 'did not run'}", highlight=False)
@@ -73,10 +75,10 @@ def status(
     from lockstep.supervise.observation import observe
 
     settings = Settings.load()
-    chosen = _chosen(modes or [ModeOrAll.all])
+    chosen = _chosen(settings, modes or [ModeOrAll.all])
     seen = [observe(settings, mode) for mode in chosen]
     history = observe(settings, HISTORY)
-    if history.holder is not None and len(chosen) == len(StreamMode):
+    if history.holder is not None and len(chosen) == len(settings.names.modes):
         seen.append(history)
     if as_json:
         Console(soft_wrap=True).print_json(json.dumps([plain(one) for one in seen]))
@@ -98,7 +100,7 @@ def rebuild(modes: Modes) -> None:
     from lockstep.streams.rebuild import rebuild as rebuild_mode
 
     settings, console = Settings.load(), Console(soft_wrap=True)
-    for mode in _chosen(modes):
+    for mode in _chosen(settings, modes):
         with console.status(f"{mode} …") as line:
             made = rebuild_mode(
                 settings,
@@ -109,10 +111,12 @@ def rebuild(modes: Modes) -> None:
     console.print("start them with `lockstep stream start`, or Clear their DAGs' task")
 
 
-def _chosen(modes: list[ModeOrAll]) -> list[str]:
-    """The modes meant, each once, in their usual order."""
+def _chosen(settings: Settings, modes: list[ModeOrAll]) -> list[str]:
+    """The modes meant, each once, in their usual order; all: those of the manifest."""
     named = {str(mode) for mode in modes}
-    return [str(mode) for mode in StreamMode if mode in named or ModeOrAll.all in named]
+    if ModeOrAll.all in named:
+        named.update(map(str, settings.names.modes))
+    return [str(mode) for mode in StreamMode if mode in named]
 
 
 def plain(one: "Observation") -> dict:

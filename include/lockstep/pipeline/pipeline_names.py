@@ -21,7 +21,8 @@ from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FIL
 class PipelineNames:
     """The names of a pipeline's tables (paths below the lakehouse), topic, DAGs and so on.
 
-    database, slot, publication and connector are its source's.
+    database, slot, publication and connector are its source's. modes: the streams that its manifest
+    names, in their usual order.
     """
 
     pipeline: str
@@ -30,6 +31,7 @@ class PipelineNames:
     slot: str
     publication: str
     connector: str
+    modes: tuple[Mode, ...] = ()
 
     @property
     def hourly_table(self) -> str:
@@ -140,6 +142,7 @@ def names_of(project: Path, pipeline: str = "") -> PipelineNames:
         slot=own.get("slot") or names.slot(database, source),
         publication=own.get("publication") or names.publication(source),
         connector=own.get("connector") or names.connector(source),
+        modes=tuple(mode for mode in STREAM_MODES if mode in _read(file).get("modes", ())),
     )
 
 

@@ -79,16 +79,13 @@ def publishing_statements(
 ) -> list[str]:
     """The SQL that the pipeline's modes outbox and message need, in the order to run it.
 
-    connection: of `role`, the source's reader, in autocommit. Raises PipelineError when the
-    pipeline has neither mode, no view, no outbox for mode outbox, or a look-up without a foreign
-    key; otherwise as view_columns does.
+    None are needed when it has neither. connection: of `role`, the source's reader, in autocommit. Raises
+    PipelineError when the pipeline has no view, no outbox for mode outbox, or a look-up without a
+    foreign key; otherwise as view_columns does.
     """
     modes = [mode for mode in plan.manifest.modes if mode in PUBLISHED_MODES]
     if not modes:
-        raise PipelineError(
-            f"pipeline {plan.name} has neither mode outbox nor message, and no other needs more "
-            "than `lockstep source add` prints"
-        )
+        return []
     columns = view_columns(connection, plan, role)
     _require_foreign_keys(plan, _foreign_keys(connection))
     function = _function(plan, source.catalog, columns, modes).as_string()

@@ -30,6 +30,11 @@ def address_of(settings: Settings, manifest: SourceManifest) -> Address:
     return Address(manifest.host, manifest.port)
 
 
+def address(settings: Settings) -> Address:
+    """Where the database of the pipeline that is worked for is. Raises ManifestError."""
+    return address_of(settings, read_source_manifest(settings.project, settings.names.source))
+
+
 def reader(settings: Settings) -> RoleConnection:
     """The role that reads the database of the pipeline that is worked for.
 

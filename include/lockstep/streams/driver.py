@@ -1,4 +1,7 @@
-"""The driver: one process, one Spark session, a runner for each mode it was started with.
+"""The driver: one process, one Spark session, a runner for each stream it was started with.
+
+The streams are modes of one pipeline, or of several of one source. Each goes by its mode where it
+is of the pipeline that is worked for, else by its address; "mode" here is either.
 
 It takes the leases first, so that a mode never has two drivers, and gives each back when the mode
 is dropped: because it is to be stopped, or because it failed. A mode that fails does not take
@@ -20,8 +23,9 @@ from typing import TYPE_CHECKING
 
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.errors import LockstepError
-from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.model.modes import HISTORY
 from lockstep.observe.stream_metrics import StreamMetrics
+from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
 from lockstep.spark import stream_session
@@ -33,6 +37,7 @@ from lockstep.streams.runner import Runner
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.errors import StreamBusyError
+from lockstep.supervise.folder import stream_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
 
 if TYPE_CHECKING:
@@ -50,9 +55,11 @@ be read: once that is given up with `lockstep stream skip`, the writer goes on b
 class Driver:
     """Hosts the modes until each is dropped; `run` gives the exit code."""
 
-    def __init__(self, settings: Settings, wanted: Sequence[StreamMode]) -> None:
+    def __init__(self, settings: Settings, wanted: Sequence[str]) -> None:
+        """wanted: modes of the pipeline that is worked for, addresses of others of its source."""
         self._settings = settings
         self._wanted = [str(mode) for mode in wanted]
+        self._streams = {mode: stream_of(settings, mode) for mode in (*self._wanted, HISTORY)}
         self._leases: dict[str, lease.Lease] = {}
         self._runners: dict[str, Runner] = {}
         self._beats = Beats(settings)
@@ -60,7 +67,7 @@ class Driver:
         self._clock, self._metrics = DatabaseClock(settings), StreamMetrics(settings)
         self._beaten = 0.0
         self._history_not_before = 0.0
-        self._modes: Modes | None = None
+        self._modes: dict[str, Modes] = {}
         self._asked_to_stop = threading.Event()
         self._has_failed = False
         self._defects: dict[str, Exception] = {}
@@ -70,15 +77,16 @@ class Driver:
     def run(self) -> int:
         """Returns 0 when every mode was stopped on purpose, 2 when one failed.
 
-        Raises StreamBusyError when another process runs one of the modes, before anything starts.
+        Raises StreamBusyError when another process runs one of the modes, and PipelineError for
+        streams of different sources, before anything starts.
         """
         for stop in (signal.SIGTERM, signal.SIGINT):
             signal.signal(stop, lambda *_: self._asked_to_stop.set())
-        self._take_leases()
+        self.take_leases()
         try:
             for mode in self._wanted:
                 self._beats.say(mode, DriverState.STARTING)
-            self._modes = Modes.of(self._settings)
+            self._modes = {mode: Modes.of(of) for mode, (of, _) in self._streams.items()}
             self._spark = self._session()
             self._host_history()
             for mode in self._wanted:
@@ -96,9 +104,20 @@ class Driver:
                 self._drop(mode)
         return 2 if self._has_failed else 0
 
-    def _take_leases(self) -> None:
+    def _require_one_source(self) -> None:
+        sources = {of.names.source for of, _ in self._streams.values()}
+        if len(sources) > 1:
+            raise PipelineError(
+                f"{', '.join(self._wanted)} are of the sources {', '.join(sorted(sources))}: start "
+                "a driver for each source"
+            )
+
+    def take_leases(self) -> None:
+        """Take the modes, unless that is done. Raises StreamBusyError, PipelineError as `run`."""
+        self._require_one_source()
         for mode in self._wanted:
-            self._leases[mode] = lease.acquire(self._settings, mode)
+            if mode not in self._leases:
+                self._leases[mode] = lease.acquire(self._settings, mode)
 
     def _session(self) -> "SparkSession":
         name = f"lockstep streams {' '.join(self._wanted)}"
@@ -108,19 +127,20 @@ class Driver:
     def _start(self, mode: str) -> None:
         """Start one runner; a mode that cannot start, for whatever reason, is dropped with it."""
         try:
-            self._modes.make_table(mode)
-            claimed = identity.claim(self._settings, mode)
+            (of, own_mode), modes = self._streams[mode], self._modes[mode]
+            modes.make_table(own_mode)
+            claimed = identity.claim(of, own_mode)
             self._capture.follow(mode, claimed)
-            sink = self._modes.sink_of(self._spark, mode, claimed.capture_id)
+            sink = modes.sink_of(self._spark, own_mode, claimed.capture_id)
             runner = Runner(
                 self._settings,
                 mode,
                 sink,
                 xid_near=current_xid(self._settings),
-                given_up=self._modes.given_up(mode),
-                stage=stage_of(mode),
+                given_up=modes.given_up(own_mode),
+                stage=stage_of(own_mode),
             )
-            location = identity.checkpoint_location(self._settings, mode)
+            location = identity.checkpoint_location(of, own_mode)
             runner.start(self._spark, location, neighbours=len(self._wanted) - 1)
         except Exception as error:
             if not isinstance(error, LockstepError):
@@ -242,6 +262,7 @@ class Driver:
 
     def _note_failure(self, mode: str, failure: BaseException) -> None:
         """A history that failed fails no mode: it is tried again, unless that cannot help."""
+        log.error("%s has ended: %s", mode, failure)
         if mode != HISTORY:
             self._has_failed = True
             return

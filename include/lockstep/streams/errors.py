@@ -102,17 +102,6 @@ class OtherDatabaseError(StreamError):
         self.mode, self.expected, self.found = mode, expected, found
 
 
-class OtherCaptureError(CaptureLostError):
-    """What a source's stream has read or written is of another capture than the one there is."""
-
-    def __init__(self, what: str, source: str) -> None:
-        super().__init__(
-            f"{what} is of another capture of source {source} than before: its database, slot or "
-            "change topic was made again; delete the folders of the source's history and of its "
-            "pipelines' change logs, and start again"
-        )
-
-
 class StreamCheckpointMissingError(StreamError):
     """Of a stream's table, identity.json and checkpoint_location something is gone."""
 

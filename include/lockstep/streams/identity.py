@@ -26,6 +26,7 @@ from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
 from lockstep.sources.capture import CaptureFacts, read_capture_facts
 from lockstep.sources.delta import open_table
+from lockstep.sources.source_database import address
 from lockstep.streams.errors import (
     OtherDatabaseError,
     SlotLostError,
@@ -154,10 +155,11 @@ def begin(settings: Settings, mode: str, capture: Capture) -> StreamIdentity:
 
 def require_capture(settings: Settings, capture: Capture) -> None:
     """Raise CaptureLostError unless a complete table can come of it; StreamError with no topic."""
-    check_slot(capture.facts, settings.names.slot)
+    check_slot(capture.facts, settings.names.slot, begin_again(settings))
     if capture.topic_id is None:
         raise StreamError(
-            f"there is no topic {settings.names.change_topic} yet: `lockstep up` starts capture"
+            f"there is no topic {settings.names.change_topic} yet: `lockstep up` or `lockstep "
+            f"source capture {settings.names.source}` starts capture"
         )
     require_complete_topic(settings)
 
@@ -165,31 +167,36 @@ def require_capture(settings: Settings, capture: Capture) -> None:
 def compare(settings: Settings, mode: str, identity: StreamIdentity, capture: Capture) -> None:
     """Raises OtherDatabaseError, SlotLostError, SlotRecreatedError or TopicRecreatedError."""
     _check_database(settings, mode, identity, capture.facts)
-    check_slot(capture.facts, settings.names.slot)
+    check_slot(capture.facts, settings.names.slot, begin_again(settings))
     if capture.topic_id != identity.topic_id:
         raise TopicRecreatedError(
             mode, settings.names.change_topic, identity.topic_id, capture.topic_id
         )
 
 
-def require_complete_topic(settings: Settings, topic: str = "", remedy: str = BEGIN_AGAIN) -> None:
+def begin_again(settings: Settings) -> str:
+    """What to do about a gap that nothing fills."""
+    text = BEGIN_AGAIN
+    for words in ("capture reset", "stream rebuild MODE"):
+        text = text.replace(f"`lockstep {words}`", settings.command(words))
+    return text
+
+
+def require_complete_topic(settings: Settings) -> None:
     """Raise TopicIncompleteError unless the topic has all from the connector's snapshot on.
 
     An empty one is complete so far.
     """
-    first = change_topic.first_offset(settings, topic)
-    if first > 0:
-        raise TopicIncompleteError(
-            topic or settings.names.change_topic, f"begins at offset {first:,} only", remedy
-        )
-    end = min(change_topic.end_offset(settings, topic), FIRST_RECORDS)
-    stretches = change_topic.read_again(settings, 0, end, topic)
+    topic, remedy = settings.names.change_topic, begin_again(settings)
+    if (first := change_topic.first_offset(settings)) > 0:
+        raise TopicIncompleteError(topic, f"begins at offset {first:,} only", remedy)
+    end = min(change_topic.end_offset(settings), FIRST_RECORDS)
+    stretches = change_topic.read_again(settings, 0, end)
     found = next((record for stretch in stretches for record in stretch), None)
     if found is None:
         return
     offset, value = found
-    envelopes = RecordDecoder(topic or settings.names.change_topic, {})
-    if not isinstance(envelopes.decode(value, offset, ()), SnapshotNotice):
+    if not isinstance(RecordDecoder(topic, {}).decode(value, offset, ()), SnapshotNotice):
         raise TopicIncompleteError(topic, "does not begin with the connector's snapshot", remedy)
 
 
@@ -246,8 +253,8 @@ def _check_database(
     expected = (identity.database, identity.database_system)
     found = (facts.database_name, facts.database_system)
     if expected != found:
-        address = f"{settings.postgres_host}:{settings.postgres_port}"
-        raise OtherDatabaseError(mode, expected, found, address)
+        host, port = address(settings)
+        raise OtherDatabaseError(mode, expected, found, f"{host}:{port}")
 
 
 def check_slot(facts: CaptureFacts, slot: str, remedy: str = BEGIN_AGAIN) -> None:

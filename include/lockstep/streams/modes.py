@@ -21,7 +21,7 @@ from lockstep.sinks.table_of_before import require_moved
 from lockstep.sources.given_up import given_up_ranges
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.row_lookup import RowLookup
-from lockstep.sources.source_database import reader, reader_of
+from lockstep.sources.source_database import reader
 from lockstep.streams import published
 from lockstep.streams.as_of_commit import Evaluation, TemporalSink, catch_up
 from lockstep.streams.fact_records import facts_decoder
@@ -47,8 +47,7 @@ class Modes:
 
     settings: where their tables are. catalog: the source's. captured: what the history keeps.
     reader: the role that looks rows up; raises ConfigurationError without its password. look: the
-    stretches of the change topic that are given up now. rebuild: what makes the table of a mode
-    again, for people.
+    stretches of the change topic that are given up now.
     """
 
     settings: Settings
@@ -57,11 +56,10 @@ class Modes:
     captured: Mapping[TableName, PlannedTable]
     reader: Callable[[], RoleConnection]
     look: Callable[[], Sequence[OffsetRange]]
-    rebuild: str
 
     @classmethod
     def of(cls, settings: Settings) -> "Modes":
-        """Those of the pipeline that is worked for, over the stack's own source.
+        """Those of the pipeline that is worked for.
 
         Raises PipelineError and ManifestError: what is wrong with the folders.
         """
@@ -74,21 +72,6 @@ class Modes:
             _captured(project, plan),
             partial(reader, settings),
             partial(given_up_ranges, settings),
-            "`lockstep stream rebuild {mode}` makes the table again",
-        )
-
-    @classmethod
-    def of_plan(cls, settings: Settings, project: Project, plan: Plan) -> "Modes":
-        """Those of a pipeline over a source of its own, of which no record is given up."""
-        return cls(
-            settings,
-            plan,
-            project.sources[plan.source].catalog,
-            _captured(project, plan),
-            partial(reader_of, settings, project.sources[plan.source]),
-            tuple,
-            "delete the table's folder and start the stream again: it is built from the change "
-            "topic",
         )
 
     def table_of(self, mode: str) -> str:
@@ -98,8 +81,14 @@ class Modes:
     def make_table(self, mode: str) -> None:
         """Make the table that the mode writes where there is none.
 
-        Raises LakehouseError, also while an earlier version's table is not moved.
+        Raises LakehouseError, also while an earlier version's table is not moved, and PipelineError
+        for a mode that the pipeline does not have.
         """
+        if mode != HISTORY and mode not in self.plan.manifest.modes:
+            known = ", ".join(self.plan.manifest.modes) or "none"
+            raise PipelineError(
+                f"pipeline {self.plan.name} has no mode {mode}: `modes` in its manifest: {known}"
+            )
         require_moved(local_folder(self.settings.lakehouse_uri), self.table_of(mode))
         if mode == HISTORY:
             self._history_log(self.settings, None)
@@ -147,7 +136,8 @@ class Modes:
             raise PipelineError(
                 f"{log.uri} is of version {version} of pipeline {self.plan.name}, and its folder "
                 f"is of version {self.plan.version}: its query, key, time or the columns that it "
-                f"reads have changed: {self.rebuild.format(mode=mode)}"
+                f"reads have changed: {self.settings.command(f'stream rebuild {mode}')} makes the "
+                "table again"
             )
 
     @cached_property

@@ -25,6 +25,19 @@ def mode_folder(settings: Settings, mode: str) -> Path:
     return settings.home / STREAMS / address
 
 
+def stream_of(settings: Settings, name: str) -> tuple[Settings, str]:
+    """The settings of a stream's pipeline, and its mode. name: a mode alone, or an address.
+
+    Raises PipelineError for an address without a mode of a stream.
+    """
+    if SEPARATOR not in name:
+        return settings, name
+    pipeline, mode = name.split(SEPARATOR, 1)
+    if mode not in map(str, StreamMode):
+        raise PipelineError(f"{name} is no stream's address, such as orders__outbox")
+    return settings.of(pipeline), mode
+
+
 def folder_of_before(settings: Settings, mode: str) -> Path:
     """Where earlier versions had the files of a worker of their one pipeline."""
     return settings.home / STREAMS / mode

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,18 +25,19 @@ from lockstep.host.environment import settings_environment
 from lockstep.host.files import bounded_log, last_lines, make_private_folder
 from lockstep.host.process import Launch, ProcessRecord
 from lockstep.model.modes import PUBLISHER
-from lockstep.settings import PASSWORD_FIELDS, Settings
+from lockstep.settings import PASSWORD_FIELDS, Settings, source_password_setting
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, is_desired, write_desired
+from lockstep.supervise.driver_memory import require_memory
 from lockstep.supervise.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
 from lockstep.supervise.folder import mode_folder, workers
 from lockstep.supervise.health import error_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
 from lockstep.supervise.observation import running_workers
 
-DRIVER = Path("jobs", "enrich_orders_stream.py")
-"""Below the project's folder, as is the next."""
-PUBLISHING = Path("jobs", "publish_orders.py")
+DRIVER = ("-m", "lockstep.streams")
+"""What Python runs: a package's __main__, as is the next."""
+PUBLISHING = ("-m", "lockstep.publish")
 """The publisher is kept running as the streams are, by a name next to their modes."""
 START_SECONDS_MAX = 300.0
 """One driver with all modes takes half a minute on two cores; under heavy load, minutes."""
@@ -51,7 +53,10 @@ _PASSWORDS = {
     *(f"LOCKSTEP_{PASSWORD_FIELDS[user].upper()}" for user in _USERS),
 }
 """What a driver signs in with: to look orders up, to ask for the log's position, to read the change
-topic, and to have the connector mark no other slot."""
+topic, and to have the connector mark no other slot. Those of the source's own roles come with
+them."""
+_NAME_CHARACTERS_MAX = 100
+"""Of a driver's name, by which its log goes."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +79,19 @@ def start(
 
     also: more modes for the same driver, which are desired already; they are not waited for.
     Raises StreamBusyError when a mode is run already, by then or in the meantime; what runs is
-    left alone. Raises StreamFailedError, with the driver's error or the end of its log, when a mode
-    does not come to work.
+    left alone. Raises DriverTooLargeError when the machine has no room for the driver, and
+    StreamFailedError, with the driver's error or the end of its log, when a mode does not come to
+    work.
     """
     hosted = sorted([*modes, *also])  # of two drivers for the same modes one gets all leases
     for mode in hosted:
         if (pid := lease.holder(settings, mode)) is not None:
             raise StreamBusyError(mode, pid)
+    if PUBLISHER not in hosted:  # it has no JVM
+        require_memory(settings, len(hosted))
     for mode in modes:
         write_desired(settings, mode, DesiredState.RUNNING, reason, restarts)
-    name = f"stream-{settings.names.pipeline}-{'-'.join(hosted)}"
+    name = _driver_name(settings, hosted)
     log = bounded_log(settings.home, name)
     for mode in hosted:
         _point_to_log(settings, mode, log)
@@ -148,11 +156,19 @@ def end_of_log(settings: Settings, mode: str) -> str:
     return "\n".join(last_lines(log_of(settings, mode), LOG_LINES_IN_ERROR))
 
 
+def _driver_name(settings: Settings, hosted: Sequence[str]) -> str:
+    """The same for the same modes, and another one for others."""
+    name = f"stream-{settings.names.pipeline}-{'-'.join(hosted)}"
+    if len(name) <= _NAME_CHARACTERS_MAX:
+        return name
+    return f"{name[:_NAME_CHARACTERS_MAX]}-{sha256(name.encode()).hexdigest()[:10]}"
+
+
 def _launch(settings: Settings, modes: Sequence[str], log: Path) -> Launch:
-    command = [sys.executable, str(settings.project / DRIVER)]
+    command = [sys.executable, *DRIVER]
     command += [option for mode in modes for option in ("--mode", mode)]
     if PUBLISHER in modes:  # always alone
-        command = [sys.executable, str(settings.project / PUBLISHING)]
+        command = [sys.executable, *PUBLISHING]
     return Launch(
         command=command,
         log=log,
@@ -163,11 +179,13 @@ def _launch(settings: Settings, modes: Sequence[str], log: Path) -> Launch:
 
 def _environment(settings: Settings) -> Mapping[str, str]:
     """Ours without what belongs to an Airflow task, and without passwords of no use to a driver."""
+    source = settings.names.source
+    own = {source_password_setting(source, purpose) for purpose in ("read", "capture")}
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.lstrip("_").startswith(("AIRFLOW", "PG"))
-        and (not name.endswith("_PASSWORD") or name in _PASSWORDS)
+        and (not name.endswith("_PASSWORD") or name in _PASSWORDS | own)
     }
     return {**kept, **settings_environment(settings), "PYTHONUNBUFFERED": "1"}
 

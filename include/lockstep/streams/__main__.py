@@ -1,6 +1,6 @@
 """The streams' driver: one process that hosts the modes it is given.
 
-    python jobs/enrich_orders_stream.py --mode outbox --mode temporal
+    python -m lockstep.streams --mode outbox --mode temporal
 
 Normally started by `lockstep stream start` or by Airflow, detached. Ends with 0 when its modes are
 stopped, with 2 when one failed; HOME/streams/<pipeline>__<mode>/heartbeat.json says why.
@@ -10,15 +10,18 @@ import argparse
 import sys
 
 from lockstep.errors import exit_on_error
-from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.streams.driver import Driver
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Enrich orders as they are committed.")
+    parser = argparse.ArgumentParser(description="Follow the changes of a source.")
     parser.add_argument(
-        "--mode", type=StreamMode, choices=list(StreamMode), action="append", required=True
+        "--mode",
+        metavar="MODE|PIPELINE__MODE",
+        action="append",
+        required=True,
+        help="of the pipeline that is worked for, or the address of another of its source",
     )
     modes = list(dict.fromkeys(parser.parse_args().mode))
     return Driver(Settings.load(), modes).run()

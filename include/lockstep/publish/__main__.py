@@ -1,6 +1,6 @@
 """The publisher: keeps the table that consumers read up to date with its feed.
 
-    python jobs/publish_orders.py
+    python -m lockstep.publish
 
 Normally started by `lockstep publish start` or by Airflow, detached. Ends with 0 when it is
 stopped, with 2 when it failed; HOME/streams/<pipeline>__publisher/heartbeat.json says why.
