@@ -371,8 +371,10 @@ def test_a_look_up_without_a_foreign_key_is_refused(
 def test_every_pipeline_with_windows_keeps_the_time_of_its_facts(plant: PlantProject) -> None:
     statements = prepared(plant)
     assert "lockstep_publish__" not in statements
-    plant.execute(statements)
-    plant.execute(f"INSERT INTO $schema.$fact VALUES ('{SENSORS[1]}', NULL, 1, '2026-01-01Z')")
+    with plant.owner() as owner:
+        owner.execute(statements)
+    values = f"'{SENSORS[1]}', '{SENSORS[0]}', 1, '2026-01-01Z'"
+    plant.execute(f"INSERT INTO $schema.$fact VALUES ({values})")
     with pytest.raises(errors.IntegrityConstraintViolation, match="decides which window") as error:
         plant.execute("UPDATE $schema.$fact SET $taken_at = $taken_at + interval '1 microsecond'")
     assert error.value.diag.message_hint == "Delete the row and insert it with the other time."

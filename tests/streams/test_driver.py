@@ -90,7 +90,7 @@ def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
     clock[0] += driver.HISTORY_PAUSE_SECONDS
     hosting._host_history()
     assert tried == [HISTORY, HISTORY]
-    assert not hosting._has_failed
+    assert not hosting.failures
 
 
 def test_the_history_is_hosted_by_one_driver_unless_a_rebuild_asks_for_it(hosting: Driver) -> None:
@@ -208,7 +208,7 @@ def test_a_stop_writes_a_damaged_desired_state_again_and_is_obeyed(at_work: Driv
     look_after(at_work)
     assert list(at_work._runners) == ["outbox"]
     assert last_beat(at_work, "temporal") == (DriverState.STOPPED, None)
-    assert not at_work._has_failed
+    assert not at_work.failures
 
 
 def raise_defect(*_: object) -> None:
@@ -243,7 +243,7 @@ def test_a_defect_of_one_mode_is_that_modes_failure_alone(
     assert last_beat(at_work, "outbox") == (DriverState.RUNNING, None)
     assert lease.holder(at_work._settings, "temporal") is None
     assert lease.holder(at_work._settings, "outbox") is not None
-    assert at_work._has_failed
+    assert at_work.failures
     assert "a defect of one mode" in capfd.readouterr().err
 
 

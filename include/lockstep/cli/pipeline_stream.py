@@ -27,7 +27,7 @@ def stream(
     """Run streams of a pipeline, in one process, until Ctrl-C or SIGTERM.
 
     Each goes on where its Delta table ends. The same process writes the history of the source,
-    unless another one does. A stream that fails ends alone; the exit code is then 2.
+    unless another one does. A stream that fails ends alone, with an error at the end.
     """
     from lockstep.pipeline.plan import plan_named
 
@@ -104,9 +104,10 @@ def _named(
 
 
 def _run(settings: Settings, streams: "Sequence[tuple[Plan, Mode]]") -> None:
-    """In this process; the exit code is the driver's.
+    """In this process, until it is stopped.
 
-    Raises PipelineError for a pipeline whose result is not locked, and StreamBusyError.
+    Raises PipelineError for a pipeline whose result is not locked, StreamBusyError, and what ended
+    the first of the streams that failed, after the others have ended.
     """
     from lockstep.pipeline.errors import PipelineError
     from lockstep.streams.driver import Driver
@@ -125,8 +126,9 @@ def _run(settings: Settings, streams: "Sequence[tuple[Plan, Mode]]") -> None:
     for name in names:
         write_desired(own, name, DesiredState.RUNNING, _IN_A_TERMINAL)
     try:
-        code = driver.run()
+        driver.run()
     finally:
         for name in names:
             withdraw_desired(own, name, _IN_A_TERMINAL, "ended in a terminal")
-    raise typer.Exit(code)
+    for failure in driver.failures.values():
+        raise failure

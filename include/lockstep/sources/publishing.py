@@ -79,7 +79,7 @@ def publishing_statements(
 ) -> list[str]:
     """The SQL that the pipeline's modes outbox and message need, in the order to run it.
 
-    None are needed when it has neither. connection: of `role`, the source's reader, in autocommit. Raises
+    None where it has neither. connection: of `role`, the source's reader, in autocommit. Raises
     PipelineError when the pipeline has no view, no outbox for mode outbox, or a look-up without a
     foreign key; otherwise as view_columns does.
     """

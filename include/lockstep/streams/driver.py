@@ -53,7 +53,10 @@ be read: once that is given up with `lockstep stream skip`, the writer goes on b
 
 
 class Driver:
-    """Hosts the modes until each is dropped; `run` gives the exit code."""
+    """Hosts the modes until each is dropped; `run` gives the exit code.
+
+    failures: what ended each mode that was not stopped on purpose, the first of them first.
+    """
 
     def __init__(self, settings: Settings, wanted: Sequence[str]) -> None:
         """wanted: modes of the pipeline that is worked for, addresses of others of its source."""
@@ -69,7 +72,7 @@ class Driver:
         self._history_not_before = 0.0
         self._modes: dict[str, Modes] = {}
         self._asked_to_stop = threading.Event()
-        self._has_failed = False
+        self.failures: dict[str, BaseException] = {}
         self._defects: dict[str, Exception] = {}
         self._unreadable: dict[str, Exception] = {}
         self._spark: SparkSession | None = None
@@ -102,7 +105,7 @@ class Driver:
             self._capture.end()
             for mode in list(self._leases):
                 self._drop(mode)
-        return 2 if self._has_failed else 0
+        return 2 if self.failures else 0
 
     def _require_one_source(self) -> None:
         sources = {of.names.source for of, _ in self._streams.values()}
@@ -264,7 +267,7 @@ class Driver:
         """A history that failed fails no mode: it is tried again, unless that cannot help."""
         log.error("%s has ended: %s", mode, failure)
         if mode != HISTORY:
-            self._has_failed = True
+            self.failures[mode] = failure
             return
         helps = getattr(failure, "restart_helps", True) or isinstance(failure, PoisonedRecordError)
         pause_seconds = HISTORY_PAUSE_SECONDS if helps else math.inf
