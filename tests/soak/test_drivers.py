@@ -30,7 +30,7 @@ Start = Callable[..., subprocess.Popen]
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     script = tmp_path / "driver.py"
     script.write_text(SCRIPT)
-    monkeypatch.setattr(drivers, "DRIVER", script)
+    monkeypatch.setattr(drivers, "DRIVER", (str(script),))
     settings = settings_of(tmp_path)
     for mode in StreamMode:
         lease_path(settings, mode).parent.mkdir(parents=True)
@@ -44,7 +44,7 @@ def start(settings: Settings) -> Iterator[Start]:
 
     def begin(*modes: str, home: Path = settings.home, dropped: str = "") -> subprocess.Popen:
         options = [option for mode in modes for option in ("--mode", mode)]
-        command = [sys.executable, str(drivers.DRIVER), *options]
+        command = [sys.executable, *drivers.DRIVER, *options]
         given = {"LOCKSTEP_HOME": str(home), "DROPPED": dropped}
         started.append(subprocess.Popen(command, env=os.environ | given))
         return started[-1]

@@ -26,7 +26,7 @@ def drivers(settings: Settings) -> Iterator[tuple[psutil.Process, list[str]]]:
     for process in psutil.process_iter():
         try:
             command = process.cmdline()
-            if str(settings.project / DRIVER) not in command or "java" in process.name():
+            if not set(DRIVER) <= set(command) or "java" in process.name():
                 continue
             if process.environ().get("LOCKSTEP_HOME") == str(settings.home):
                 yield (
