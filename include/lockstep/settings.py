@@ -111,13 +111,19 @@ class Settings(BaseSettings):
             raise ConfigurationError(f"settings cannot be used: {problems}") from None
 
     def of(self, pipeline: str) -> Self:
-        """The same settings, for the work of this pipeline of the project."""
-        return self.model_copy(update={"pipeline": pipeline})
+        """The settings for the work of this pipeline of the project."""
+        return self if pipeline == self._chosen else self.model_copy(update={"pipeline": pipeline})
 
     def command(self, words: str) -> str:
         """`lockstep WORDS` as a person calls it for the pipeline that is worked for."""
         chosen = f"--pipeline {self.pipeline} " if self.pipeline else ""
         return f"`lockstep {chosen}{words}`"
+
+    @classmethod
+    def load_for(cls, pipeline: str) -> Self:
+        """Read them for a pipeline; empty: the one that is worked for. Raises as `load` does."""
+        settings = cls.load()
+        return settings.of(pipeline) if pipeline else settings
 
     @property
     def secrets_path(self) -> Path:
@@ -183,6 +189,16 @@ class Settings(BaseSettings):
                 f"{self.secrets_path}) or set LOCKSTEP_{field.upper()}"
             )
         return secret.get_secret_value()
+
+    @property
+    def _chosen(self) -> str | None:
+        """The pipeline that is worked for; None where none is chosen."""
+        from lockstep.pipeline.errors import PipelineError
+
+        try:
+            return self.names.pipeline
+        except PipelineError:
+            return None
 
     @property
     def names(self) -> "PipelineNames":

@@ -10,22 +10,14 @@ from lockstep.publish import switch
 from lockstep.publish.errors import CutoverRefusedError
 from pizzeria import names as pizzeria
 
-from tests.project import PROJECT_DIR
+from tests.airflow_ops.made_dags import dags_of
 
 ANNA = {"responded_by_user": {"id": "7", "name": "anna"}, "chosen_options": ["Approve"]}
 
 
 @pytest.fixture(scope="module")
 def dags() -> dict:
-    """The DAGs of both files, as Airflow's processor finds them."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    found = {}
-    for name in ("orders_cutover", "orders_publish"):
-        bag = DagBag(str(PROJECT_DIR / "dags" / f"{name}.py"))
-        assert bag.import_errors == {}
-        found |= bag.dags
-    return found
+    return dags_of()
 
 
 @pytest.fixture
@@ -39,19 +31,19 @@ def refuse(monkeypatch):
 
 def test_what_is_refused_is_never_asked_and_not_tried_again(refuse) -> None:
     with pytest.raises(AirflowFailException, match="nothing was changed: 2 of the 24"):
-        cutover.question("outbox", 24)
+        cutover.question("", "outbox", 24)
 
 
 def test_what_is_refused_after_the_approval_fails_and_may_be_retried(refuse) -> None:
     with pytest.raises(AirflowException, match="2 of the 24") as raised:
-        cutover.switch_feed("outbox", 24, ANNA)
+        cutover.switch_feed("", "outbox", 24, ANNA)
     assert not isinstance(raised.value, AirflowFailException)
 
 
 def test_the_question_says_what_becomes_of_the_table(monkeypatch) -> None:
     planned = switch.PlannedSwitch("outbox", "batch", 1_234, None)
     monkeypatch.setattr(switch, "plan_switch", lambda *_: planned)
-    assert "has 1,234 rows and is fed by outbox" in cutover.question("batch", 24)
+    assert "has 1,234 rows and is fed by outbox" in cutover.question("", "batch", 24)
 
 
 def test_the_ledger_is_told_who_approved(monkeypatch) -> None:
@@ -63,7 +55,7 @@ def test_the_ledger_is_told_who_approved(monkeypatch) -> None:
 
     monkeypatch.setattr(switch, "switch", switch_it)
     monkeypatch.setattr("lockstep.publish.formatting.of_cutover", lambda _: "done")
-    assert cutover.switch_feed("outbox", 12, ANNA) == "done"
+    assert cutover.switch_feed("", "outbox", 12, ANNA) == "done"
     assert asked == [("outbox", 12, "anna in Airflow")]
 
 

@@ -73,8 +73,8 @@ def supervised(kind: str) -> dict[str, object]:
 DAGS = {
     pizzeria.HOURLY_DAG_ID: expected(
         "hourly",
-        {"enrich_orders": 1, "check_quality": 1},
-        timetable="lockstep.airflow_ops.timetables.HourlyWindowTimetable",
+        {"enrich": 1, "check_quality": 1},
+        timetable="lockstep.airflow_ops.timetables.WindowTimetable",
         announces={"check_quality": [pizzeria.HOURLY_ASSET_URI]},
         max_active_runs=4,
         params=["read"],

@@ -25,7 +25,7 @@ CONTEXT = {
 
 
 def test_the_callback_is_loaded_by_name_and_names_the_late_window(caplog):
-    alert = encode_deadline_alert(deadlines.window_deadline())
+    alert = encode_deadline_alert(deadlines.window_deadline(timedelta(hours=1)))
     path = alert["callback"]["__data__"]["path"]
     with caplog.at_level(logging.CRITICAL):
         said = asyncio.run(import_string(path)(context=CONTEXT))
@@ -56,6 +56,6 @@ def test_only_scheduled_windows_have_a_deadline(session, run_type, late_after):
         "INSERT INTO dag_run (dag_id, run_id, run_type, run_after) VALUES (?, ?, ?, ?)",
         ("d", "r", run_type, "2026-11-21 10:05:00.000000"),
     )
-    alert = deadlines.window_deadline()
+    alert = deadlines.window_deadline(timedelta(hours=1))
     due = alert.reference._evaluate_with(session=session, dag_id="d", run_id="r")
     assert (due and due + alert.interval) == late_after

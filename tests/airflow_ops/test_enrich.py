@@ -23,8 +23,8 @@ def submit(monkeypatch, tmp_path):
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", CONNECTION)
-        arguments = enrich.submit_arguments(Settings.load()) | {"jars": "a.jar"}
-        SparkJobOperator(task_id="enrich_orders", **arguments).execute({})
+        arguments = enrich.submit_arguments(Settings.load(), has_windows=True) | {"jars": "a.jar"}
+        SparkJobOperator(task_id="enrich", **arguments).execute({})
 
     return run
 
@@ -66,6 +66,8 @@ def test_the_jars_are_looked_up_only_when_the_task_runs(monkeypatch, tmp_path):
     from lockstep.jars.errors import JarsIncompleteError
 
     monkeypatch.setenv("LOCKSTEP_JARS_DIR", str(tmp_path))
-    assert enrich.submit_arguments(Settings.load())["jars"] == "{{ spark_jars() }}"
+    assert (
+        enrich.submit_arguments(Settings.load(), has_windows=True)["jars"] == "{{ spark_jars() }}"
+    )
     with pytest.raises(JarsIncompleteError):
         spark_jars()

@@ -10,9 +10,10 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 from pizzeria import names as pizzeria
 
+from tests.airflow_ops.made_dags import dags_of
 from tests.project import PROJECT_DIR
 
-DAG_FILE = PROJECT_DIR / "dags" / "orders_enriched_hourly.py"
+DAG_FILE = PROJECT_DIR / "dags" / "pipelines.py"
 FORBIDDEN = ("pyspark", "great_expectations", "pandas", "deltalake", "psycopg")
 PASSWORD = "correct-horse-battery-staple"
 
@@ -20,10 +21,12 @@ LOAD = """
 import json, runpy, sys, time
 import airflow.sdk
 started = time.process_time()
-namespace = runpy.run_path({file!r})
+runpy.run_path({file!r})
 seconds = time.process_time() - started
 from airflow.serialization.serialized_objects import DagSerialization
-dag = namespace["enrich_orders"].dag
+from lockstep.airflow_ops.dags.project import make_dags
+from lockstep.settings import Settings
+[dag] = make_dags(Settings.load(), {dag_id!r})
 print(json.dumps({{
     "seconds": seconds,
     "modules": sorted(sys.modules),
@@ -45,7 +48,7 @@ def loaded(tmp_path_factory):
     environment |= {"AIRFLOW_HOME": str(home), "LOCKSTEP_HOME": str(home)}
     environment |= {"AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT_DIR / "plugins")}
     process = subprocess.run(
-        [sys.executable, "-c", LOAD.format(file=str(DAG_FILE))],
+        [sys.executable, "-c", LOAD.format(file=str(DAG_FILE), dag_id=pizzeria.HOURLY_DAG_ID)],
         env=environment,
         capture_output=True,
         text=True,
@@ -58,9 +61,7 @@ def loaded(tmp_path_factory):
 
 @pytest.fixture
 def dag():
-    import runpy
-
-    return runpy.run_path(str(DAG_FILE))["enrich_orders"].dag
+    return dags_of()[pizzeria.HOURLY_DAG_ID]
 
 
 def test_loading_the_dag_imports_neither_spark_nor_the_checks(loaded):
@@ -78,14 +79,14 @@ def test_no_password_is_in_the_serialized_dag_or_in_a_tasks_arguments(loaded):
 
 
 def test_the_window_is_enriched_then_checked_then_announced(dag):
-    enrich, check = (dag.get_task(name) for name in ("enrich_orders", "check_quality"))
-    assert check.upstream_task_ids == {"enrich_orders"}
+    enrich, check = (dag.get_task(name) for name in ("enrich", "check_quality"))
+    assert check.upstream_task_ids == {"enrich"}
     assert enrich.outlets == []
     assert [asset.uri for asset in check.outlets] == [pizzeria.HOURLY_ASSET_URI]
 
 
 def test_one_run_writes_at_any_time_and_failures_are_retried_with_back_off(dag):
-    enrich = dag.get_task("enrich_orders")
+    enrich = dag.get_task("enrich")
     assert enrich.max_active_tis_per_dag == 1
     assert enrich.retries == 3
     assert enrich.retry_exponential_backoff == 2
@@ -118,7 +119,7 @@ def test_the_job_is_told_the_window_and_the_read_mode(dag):
         data_interval_end=start + timedelta(hours=1),
         run_after=start + timedelta(minutes=65),
     )
-    enrich = dag.get_task("enrich_orders")
+    enrich = dag.get_task("enrich")
     context = {"dag_run": run, "params": {"read": "tables"}}
     arguments = enrich.render_template(enrich.application_args, context, dag.get_template_env())
     assert arguments == [

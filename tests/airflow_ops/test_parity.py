@@ -237,19 +237,19 @@ def test_each_written_window_is_compared_with_each_stream_that_is_to_run(setting
     for mode, state in (("outbox", "running"), ("temporal", "running"), ("lookup", "stopped")):
         write_desired(settings, mode, DesiredState(state), "a test")
     later = {"window_start": HOUR["window_end"], "window_end": "2024-05-01T14:00:00+00:00"}
-    found = parity.comparisons([HOUR, later, HOUR], "", "")
+    found = parity.comparisons("", [HOUR, later, HOUR], "", "")
     assert found == [
         {"mode": mode, **window} for window in (HOUR, later) for mode in ("outbox", "temporal")
     ]
-    assert parity.comparisons([], "2024-05-01T12Z", "2024-05-01T13Z") == found[:2]
+    assert parity.comparisons("", [], "2024-05-01T12Z", "2024-05-01T13Z") == found[:2]
 
 
 def test_without_a_stream_there_is_nothing_to_compare(settings):
     with pytest.raises(AirflowSkipException):
-        parity.comparisons([HOUR], "", "")
+        parity.comparisons("", [HOUR], "", "")
 
 
 def test_a_window_that_is_none_is_said(settings):
     write_desired(settings, "outbox", DesiredState.RUNNING, "a test")
     with pytest.raises(AirflowFailException, match="not after its start"):
-        parity.comparisons([], "2024-05-01T13Z", "2024-05-01T12Z")
+        parity.comparisons("", [], "2024-05-01T13Z", "2024-05-01T12Z")

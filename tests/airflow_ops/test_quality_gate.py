@@ -42,7 +42,10 @@ def result(status: CheckStatus) -> CheckResult:
 HOURLY_TABLE = hourly_asset(NAMES)
 
 
-def gate(monkeypatch, outcome, run_start=START, **arguments):
+BOUNDS = {"window_start": "2015-01-01T11Z", "window_end": "2015-01-01T12Z"}
+
+
+def gate(monkeypatch, outcome, **bounds):
     """Run the task on a window whose check has this outcome; returns operator and asset event."""
 
     def check_window(settings, window):
@@ -60,17 +63,13 @@ def gate(monkeypatch, outcome, run_start=START, **arguments):
         )
 
     monkeypatch.setattr(quality, "check_window", check_window)
-    operator = CheckQualityOperator(task_id="check_quality", outlets=[HOURLY_TABLE], **arguments)
-    event = SimpleNamespace(extra={})
-    run = SimpleNamespace(
-        logical_date=run_start,
-        data_interval_start=run_start,
-        data_interval_end=run_start + timedelta(hours=1),
-        run_after=run_start + timedelta(minutes=65),
+    operator = CheckQualityOperator(
+        task_id="check_quality", outlets=[HOURLY_TABLE], **BOUNDS | bounds
     )
+    event = SimpleNamespace(extra={})
     error = None
     try:
-        operator.execute({"dag_run": run, "outlet_events": {HOURLY_TABLE: event}})
+        operator.execute({"outlet_events": {HOURLY_TABLE: event}})
     except AirflowFailException as failure:
         error = failure
     return operator, event, error
@@ -88,15 +87,6 @@ def test_a_window_that_passes_is_announced_with_what_it_is(monkeypatch):
         "warnings": [],
         "data_docs": f"{SITE}/{PAGE}",
     }
-
-
-def test_a_window_that_is_named_is_checked_instead_of_the_runs_own(monkeypatch):
-    bounds = {"window_start": "2015-01-01T11Z", "window_end": "2015-01-01T12Z"}
-    _, event, error = gate(
-        monkeypatch, CheckStatus.PASS, run_start=START + timedelta(days=9), **bounds
-    )
-    assert error is None
-    assert event.extra["window_start"] == "2015-01-01T11:00:00+00:00"
 
 
 def test_a_named_window_that_is_none_fails_without_retry(monkeypatch):
@@ -137,11 +127,11 @@ def test_checks_that_cannot_be_used_fail_without_retry(monkeypatch):
 
 
 def test_the_link_of_a_task_that_never_checked_leads_to_all_windows():
-    operator = CheckQualityOperator(task_id="check_quality")
+    operator = CheckQualityOperator(task_id="check_quality", **BOUNDS)
     assert DataDocsLink().get_link(operator, ti_key=None) == f"{SITE}/"
 
 
 def test_without_a_known_address_links_stay_within_the_same_server(monkeypatch):
     monkeypatch.delenv("AIRFLOW__API__BASE_URL")
-    operator = CheckQualityOperator(task_id="check_quality")
+    operator = CheckQualityOperator(task_id="check_quality", **BOUNDS)
     assert DataDocsLink().get_link(operator, ti_key=None) == "/lockstep/data-docs/"

@@ -1,6 +1,5 @@
 """A repair in Airflow: shown to a person, merged as approved, and compared again."""
 
-import runpy
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -23,6 +22,7 @@ from lockstep.repair.plan import RepairPlan
 from lockstep.sources.errors import PostgresUnavailableError
 from pizzeria import names as pizzeria
 
+from tests.airflow_ops.made_dags import dags_of
 from tests.project import PROJECT_DIR
 
 BOUNDS = ("2024-05-01T12:00:00+00:00", "2024-05-01T13:00:00+00:00")
@@ -39,7 +39,7 @@ CANCELLED = ChangedRow("[17]", How.CANCELLED, BEFORE, None)
 
 @pytest.fixture
 def dag():
-    return runpy.run_path(str(PROJECT_DIR / "dags" / "orders_repair.py"))["approve"].dag
+    return dags_of()[pizzeria.REPAIR_DAG_ID]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_the_repaired_window_is_announced_so_that_it_is_compared_again(dag):
 
 def test_the_form_shows_what_the_plan_says(dag, plans):
     plans([CANCELLED])
-    planned = repair.plan(*BOUNDS)
+    planned = repair.plan("", *BOUNDS)
     pulled = SimpleNamespace(xcom_pull=lambda task_ids: {"plan": planned}[task_ids])
     approve = dag.get_task("approve")
     approve.render_template_fields({"ti": pulled})
@@ -98,7 +98,7 @@ def test_the_form_shows_what_the_plan_says(dag, plans):
 
 def test_what_the_database_holds_is_no_markdown(plans):
     plans([CANCELLED])
-    body = repair.plan(*BOUNDS)["body"]
+    body = repair.plan("", *BOUNDS)["body"]
     assert r"Ada \| \[x\]\(javascript:1\) \<b\>" in body
     rows = [line.replace(r"\|", "") for line in body.splitlines() if line.startswith("|")]
     assert [row.count("|") for row in rows] == [5, 5, 5]
@@ -107,7 +107,7 @@ def test_what_the_database_holds_is_no_markdown(plans):
 def test_a_window_without_changes_is_skipped_before_anybody_is_asked(plans):
     plans([])
     with pytest.raises(AirflowSkipException, match="no row of"):
-        repair.plan(*BOUNDS)
+        repair.plan("", *BOUNDS)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_a_window_without_changes_is_skipped_before_anybody_is_asked(plans):
 def test_only_what_may_pass_by_itself_is_tried_again(plans, error, raised):
     plans(error)
     with pytest.raises(AirflowException, match=str(error)) as failure:
-        repair.plan(*BOUNDS)
+        repair.plan("", *BOUNDS)
     assert type(failure.value) is raised
 
 
 def test_bounds_that_are_none_fail_at_once():
     with pytest.raises(AirflowFailException, match="not after its start"):
-        repair.plan(*reversed(BOUNDS))
+        repair.plan("", *reversed(BOUNDS))
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,6 @@ def test_what_was_approved_is_merged_and_by_whom_is_kept(plans, monkeypatch, use
         merged.append(arguments)
 
     monkeypatch.setattr(repairing, "repair_window", repair_window)
-    said = repair.merge(repair.plan(*BOUNDS), {"responded_by_user": user})
+    said = repair.merge("", repair.plan("", *BOUNDS), {"responded_by_user": user})
     assert merged == [(WINDOW, {"[17]": CANCELLED.digest}, by)]
     assert "nothing was changed" in said

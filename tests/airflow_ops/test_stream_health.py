@@ -79,6 +79,7 @@ def test_a_trigger_is_the_same_after_a_round_trip_through_airflow() -> None:
         "restarts": 3,
         "connector_restarts": 2,
         "connector_restarted_at": "2026-11-03T12:00:00+00:00",
+        "pipeline": "orders_enriched",
     }
     path, arguments = trigger(**full).serialize()
     assert path == "lockstep.airflow_ops.stream_health.StreamHealthTrigger"

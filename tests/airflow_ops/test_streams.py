@@ -18,7 +18,7 @@ from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.health import Health
 from pizzeria import names as pizzeria
 
-from tests.project import PROJECT_DIR
+from tests.airflow_ops.made_dags import dags_of
 from tests.supervise.conftest import behave, settings, starts
 
 __all__ = ["behave", "settings", "starts"]
@@ -247,12 +247,8 @@ def test_a_worker_that_ends_leaves_the_stream_alone(settings, state, monkeypatch
 
 @pytest.fixture(scope="module")
 def dags() -> dict:
-    """The DAGs of the file, as Airflow's processor finds them."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    bag = DagBag(str(PROJECT_DIR / "dags" / "streams.py"))
-    assert bag.import_errors == {}
-    return bag.dags
+    """The streams' DAGs."""
+    return {name: dag for name, dag in dags_of().items() if "stream" in dag.tags}
 
 
 def test_there_is_one_dag_for_each_mode_started_by_hand(dags) -> None:

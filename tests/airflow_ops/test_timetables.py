@@ -7,7 +7,8 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.timetables.base import DataInterval, TimeRestriction
 from lockstep.airflow_ops import timetables
-from lockstep.airflow_ops.timetables import HourlyWindowTimetable
+from lockstep.airflow_ops.timetables import HourlyWindowTimetable, WindowTimetable
+from lockstep.airflow_ops.windows import Windows
 from pendulum import instance
 
 NOW = datetime(2026, 11, 21, 10, 20, tzinfo=UTC)
@@ -31,10 +32,8 @@ def registered(monkeypatch):
     from airflow import plugins_manager
     from airflow.serialization import helpers  # noqa: F401
 
-    name = f"{HourlyWindowTimetable.__module__}.{HourlyWindowTimetable.__qualname__}"
-    monkeypatch.setattr(
-        plugins_manager, "get_timetables_plugins", lambda: {name: HourlyWindowTimetable}
-    )
+    name = f"{WindowTimetable.__module__}.{WindowTimetable.__qualname__}"
+    monkeypatch.setattr(plugins_manager, "get_timetables_plugins", lambda: {name: WindowTimetable})
 
 
 def at(text: str) -> datetime:
@@ -46,7 +45,7 @@ def interval(start: str) -> DataInterval:
 
 
 def next_run(last: str | None, *, earliest="2015-01-01T00:00", latest=None, catchup=False):
-    return HourlyWindowTimetable().next_dagrun_info(
+    return WindowTimetable().next_dagrun_info(
         last_automated_data_interval=last and interval(last),
         restriction=TimeRestriction(
             earliest and instance(at(earliest)), latest and instance(at(latest)), catchup
@@ -97,7 +96,7 @@ def test_a_year_of_schedules_has_no_gap_no_overlap_and_no_daylight_saving():
 
 
 def test_a_run_by_hand_takes_the_hour_its_logical_date_names():
-    timetable = HourlyWindowTimetable()
+    timetable = WindowTimetable()
     for date, start in (("2015-01-01T11:00", "2015-01-01T11:00"), (NOW, "2026-11-21T09:00")):
         moment = instance(at(date) if isinstance(date, str) else date)
         assert timetable.infer_manual_data_interval(run_after=moment) == interval(start)
@@ -131,15 +130,37 @@ def backfill_infos(from_date: datetime, to_date: datetime):
     """What Airflow's backfill makes of the serialized DAG, as the CLI, the UI and the API do."""
     from airflow.models.backfill import _get_info_list
 
-    with DAG("hourly", schedule=HourlyWindowTimetable(), start_date=at("2015-01-01T00:00")) as dag:
+    with DAG("hourly", schedule=WindowTimetable(), start_date=at("2015-01-01T00:00")) as dag:
         pass
     stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
-    assert type(stored.timetable) is HourlyWindowTimetable
+    assert type(stored.timetable) is WindowTimetable
     return _get_info_list(from_date=from_date, to_date=to_date, reverse=False, dag=stored)
 
 
 def test_the_ui_gets_a_readable_schedule():
-    timetable = HourlyWindowTimetable()
+    timetable = WindowTimetable()
     assert timetable.summary == "hh:05 for [hh-1:00, hh:00)"
     assert "minute 5" in timetable.description
-    assert HourlyWindowTimetable.deserialize(timetable.serialize()).summary == timetable.summary
+    assert WindowTimetable.deserialize(timetable.serialize()).summary == timetable.summary
+
+
+def test_a_timetable_of_days_is_the_same_after_a_round_trip_through_airflow(registered) -> None:
+    days = WindowTimetable(Windows(timedelta(days=1), timedelta(minutes=30), "Europe/Berlin"))
+    with DAG("daily", schedule=days, start_date=at("2015-01-01T00:00")) as dag:
+        pass
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag)).timetable
+    assert stored.windows == days.windows
+    assert stored.summary == "a day of Europe/Berlin, 30 min after its end"
+    info = stored.next_dagrun_info(
+        last_automated_data_interval=DataInterval(
+            instance(at("2026-10-23T22:00")), instance(at("2026-10-24T22:00"))
+        ),
+        restriction=TimeRestriction(None, None, True),
+    )
+    assert info.data_interval.start == at("2026-10-24T22:00")
+    assert info.data_interval.end == at("2026-10-25T23:00")
+    assert info.run_after == at("2026-10-25T23:30")
+
+
+def test_what_an_earlier_version_serialized_is_read() -> None:
+    assert HourlyWindowTimetable.deserialize({}).windows == Windows()

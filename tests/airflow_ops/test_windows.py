@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from lockstep.airflow_ops import windows
+from lockstep.airflow_ops.windows import Windows
 from lockstep.errors import WindowError
 from lockstep.model.window import Window
+
+windows = Windows()
 
 
 def at(text: str) -> datetime:
@@ -92,5 +94,44 @@ def test_an_interval_given_to_the_api_wins_over_the_logical_date():
     ],
 )
 def test_an_interval_that_is_not_one_whole_hour_is_refused(start, end):
-    with pytest.raises(WindowError, match=r"not one whole hour.*lockstep batch run"):
+    with pytest.raises(WindowError, match=r"not one window of an hour.*lockstep batch run"):
         windows.of_run(run(Window(at(start), at(end)), "2026-11-21T10:20", at(start)))
+
+
+def test_windows_of_a_quarter_follow_each_other_from_midnight_on() -> None:
+    quarters = Windows(timedelta(minutes=15), timedelta(minutes=2))
+    window = quarters.at(at("2026-03-29T00:14:59"))
+    assert (window.start, window.end) == (at("2026-03-29T00:00"), at("2026-03-29T00:15"))
+    assert quarters.first_from(at("2026-03-29T00:01")).start == at("2026-03-29T00:15")
+    assert quarters.last_due(at("2026-03-29T00:16:59")).start == at("2026-03-28T23:45")
+    assert quarters.last_due(at("2026-03-29T00:17")).start == at("2026-03-29T00:00")
+
+
+@pytest.mark.parametrize(
+    ("zone", "instant", "start", "end"),
+    [
+        ("Europe/Berlin", "2026-03-29T12:00", "2026-03-28T23:00", "2026-03-29T22:00"),  # 23 h
+        ("Europe/Berlin", "2026-10-25T00:30", "2026-10-24T22:00", "2026-10-25T23:00"),  # 25 h
+        ("Europe/Berlin", "2026-10-25T23:00", "2026-10-25T23:00", "2026-10-26T23:00"),
+        ("America/Santiago", "2026-09-06T12:00", "2026-09-06T04:00", "2026-09-07T03:00"),  # no 0:00
+        ("UTC", "2026-10-25T00:30", "2026-10-25T00:00", "2026-10-26T00:00"),
+    ],
+)
+def test_a_day_is_of_its_zone_also_when_the_clocks_change(zone, instant, start, end) -> None:
+    days = Windows(timedelta(days=1), timedelta(hours=1), zone)
+    window = days.at(at(instant))
+    assert (window.start, window.end) == (at(start), at(end))
+    assert days.at(window.end).start == window.end
+    assert days.last_due(window.end + timedelta(hours=1)) == window
+    assert days.first_from(window.start) == window
+
+
+def test_the_windows_of_two_years_have_no_gap_and_do_not_overlap() -> None:
+    for zone in ("Europe/Berlin", "America/Santiago", "Asia/Kathmandu"):
+        days = Windows(timedelta(days=1), timedelta(), zone)
+        window = days.at(at("2011-01-01T12:00"))
+        for _ in range(800):
+            following = days.first_from(window.end)
+            assert following.start == window.end, zone
+            assert timedelta(hours=23) <= following.duration <= timedelta(hours=25), zone
+            window = following

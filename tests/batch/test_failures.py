@@ -34,7 +34,7 @@ pytestmark = pytest.mark.services
 
 HOUR = Window.parse("2024-02-28T12:00Z", "2024-02-28T13:00Z")
 HOUR_ARGUMENTS = ("--start", HOUR.start.isoformat(), "--end", HOUR.end.isoformat())
-JOB = PROJECT_DIR / "jobs" / "enrich_orders_batch.py"
+JOB = PROJECT_DIR / "jobs" / "run_window.py"
 
 
 def changed(settings: Settings, **values: object) -> Settings:

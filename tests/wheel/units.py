@@ -18,9 +18,9 @@ ELEVEN = datetime(2015, 1, 1, 11, tzinfo=UTC)
 
 
 def airflow_ops() -> None:
-    from lockstep.airflow_ops.windows import due_at, hour_from
+    from lockstep.airflow_ops.windows import Windows
 
-    assert due_at(hour_from(ELEVEN)) == ELEVEN + timedelta(hours=1, minutes=5)
+    assert Windows().due_at(Windows().at(ELEVEN)) == ELEVEN + timedelta(hours=1, minutes=5)
 
 
 def airflow_ui() -> None:

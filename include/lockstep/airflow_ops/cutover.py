@@ -10,17 +10,12 @@ from lockstep.errors import LockstepError
 from lockstep.settings import Settings
 
 
-def hours_asked_for() -> int:
-    """Verified hours that a switch asks for when the request names no number."""
-    return Settings.load().cutover_hours
-
-
-def question(feed: str, hours: int) -> str:
+def question(pipeline: str, feed: str, hours: int) -> str:
     """What a person decides about, as Markdown. Fails, without retries, when it is refused."""
     from lockstep.pipeline.plan import plan_named
     from lockstep.publish import formatting, switch
 
-    settings = Settings.load()
+    settings = Settings.load_for(pipeline)
     try:
         plan = plan_named(settings.project, settings.names.pipeline)
         planned = switch.plan_switch(settings, plan, feed, hours, datetime.now(UTC))
@@ -29,7 +24,7 @@ def question(feed: str, hours: int) -> str:
     return formatting.of_planned(planned)
 
 
-def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:
+def switch_feed(pipeline: str, feed: str, hours: int, approval: Mapping[str, Any]) -> str:
     """Switch after the approval, on the same conditions; gives the ledger's line in words.
 
     Fails when it is refused by now. A retry helps where the last hour is being compared just now.
@@ -37,7 +32,7 @@ def switch_feed(feed: str, hours: int, approval: Mapping[str, Any]) -> str:
     from lockstep.pipeline.plan import plan_named
     from lockstep.publish import formatting, switch
 
-    settings, user = Settings.load(), approval["responded_by_user"]
+    settings, user = Settings.load_for(pipeline), approval["responded_by_user"]
     try:
         plan = plan_named(settings.project, settings.names.pipeline)
         line = switch.switch(

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class ScheduledRunDue(BaseDeadlineReference):
-    """hh:05 of a scheduled run; nothing for other runs.
+    """When a scheduled run was due; nothing for other runs.
 
     Airflow's own references do not fit: "queued at" starts late when the scheduler was down, and
     the logical date makes every backfilled hour of last year late before it starts.
@@ -55,11 +55,11 @@ async def report_late_window(context: dict[str, Any]) -> str:
     return message
 
 
-def window_deadline() -> DeadlineAlert:
-    """A scheduled window is late 30 minutes after its hh:05."""
+def window_deadline(every: timedelta) -> DeadlineAlert:
+    """A scheduled window is late 30 minutes after it was due, or when the next one is."""
     return DeadlineAlert(
         reference=ScheduledRunDue(),
-        interval=DELIVERED_WITHIN,
+        interval=min(DELIVERED_WITHIN, every),
         callback=AsyncCallback(report_late_window),
-        name="hourly window delivered",
+        name="window delivered",
     )

@@ -39,9 +39,11 @@ WAIT_SECONDS_MAX = 600.0
 class CutPassedTrigger(BaseTrigger):
     """Fires once: when nothing more is to be waited for, or after WAIT_SECONDS_MAX."""
 
-    def __init__(self, mode: str, window_start: str, window_end: str) -> None:
+    def __init__(self, mode: str, window_start: str, window_end: str, pipeline: str = "") -> None:
+        """pipeline: empty in triggers of earlier versions, which knew one."""
         super().__init__()
         self.mode, self.window_start, self.window_end = mode, window_start, window_end
+        self.pipeline = pipeline
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The class, and the arguments that make an equal trigger in another process."""
@@ -49,12 +51,13 @@ class CutPassedTrigger(BaseTrigger):
             "mode": self.mode,
             "window_start": self.window_start,
             "window_end": self.window_end,
+            "pipeline": self.pipeline,
         }
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every POLL_SECONDS; what cannot be read now may be readable later."""
-        settings = Settings.load()
+        settings = Settings.load_for(self.pipeline)
         window = Window.parse(self.window_start, self.window_end)
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while time.monotonic() < deadline:
@@ -82,20 +85,23 @@ class CompareWindowOperator(SparkJobOperator):
     template_fields = (*SparkJobOperator.template_fields, "mode", "window_start", "window_end")
     ui_color = "#fff3e0"
 
-    def __init__(self, *, mode: str, window_start: str, window_end: str, **arguments: Any) -> None:
+    def __init__(
+        self, *, mode: str, window_start: str, window_end: str, pipeline: str = "", **arguments: Any
+    ) -> None:
         super().__init__(**arguments)
-        self.mode, self.window_start, self.window_end = mode, window_start, window_end
+        self.pipeline, self.mode = pipeline, mode
+        self.window_start, self.window_end = window_start, window_end
         self.data_docs_url = data_docs_url("")
 
     def execute(self, context: dict[str, Any]) -> None:
         """Compare now, or when the stream has passed the cut."""
         window = Window.parse(self.window_start, self.window_end)
         try:
-            is_waiting = _is_waiting(Settings.load(), window, self.mode)
+            is_waiting = _is_waiting(Settings.load_for(self.pipeline), window, self.mode)
         except LockstepError as error:
             raise AirflowException(str(error)) from None
         if is_waiting:
-            trigger = CutPassedTrigger(self.mode, self.window_start, self.window_end)
+            trigger = CutPassedTrigger(self.mode, self.window_start, self.window_end, self.pipeline)
             self.log.info("The stream %s has not passed the cut of %s yet", self.mode, window)
             self.defer(trigger=trigger, method_name="compare")
         self.compare(context)
@@ -129,7 +135,7 @@ class CompareWindowOperator(SparkJobOperator):
         from lockstep.ledger import book
 
         window = Window.parse(self.window_start, self.window_end)
-        settings = Settings.load()
+        settings = Settings.load_for(self.pipeline)
         lines = book.lines(settings, StreamMode(self.mode), since=window.start)
         new = [line for line in lines if line.window == window and line.checked_at >= began]
         if not new:
@@ -152,7 +158,7 @@ class CompareWindowOperator(SparkJobOperator):
             return None
         subject = f"{line.window}, {line.mode}"
         try:
-            report = check_stream(Settings.load(), line)
+            report = check_stream(Settings.load_for(self.pipeline), line)
         except LockstepError as error:
             self.log.error("%s: its quality could not be checked: %s", subject, error)
             return AirflowException(str(error))
@@ -188,11 +194,13 @@ def repair_dag_url(names: PipelineNames) -> str:
 
 
 def comparison_arguments(settings: Settings) -> dict[str, Any]:
-    """Keyword arguments of the operator beyond window and mode; needs the macro `spark_jars`."""
+    """Keyword arguments of the operator beyond what is compared; needs the macro `spark_jars`."""
     return job_arguments(settings, "check_parity", settings.names.parity_dag_id)
 
 
-def comparisons(events: Sequence[Mapping[str, Any]], start: str, end: str) -> list[dict[str, str]]:
+def comparisons(
+    pipeline: str, events: Sequence[Mapping[str, Any]], start: str, end: str
+) -> list[dict[str, str]]:
     """What a run compares: each window of the events with each stream that is to run.
 
     events: extras of the hourly table's asset. start, end: a window asked for by hand, or empty.
@@ -200,13 +208,13 @@ def comparisons(events: Sequence[Mapping[str, Any]], start: str, end: str) -> li
     """
     from lockstep.supervise.desired import DesiredState, read_desired
 
-    settings = Settings.load()
+    settings = Settings.load_for(pipeline)
     try:
         asked = [Window.parse(start, end)] if start or end else []
         written = [Window.parse(e["window_start"], e["window_end"]) for e in events]
         modes = [
             mode
-            for mode in StreamMode
+            for mode in map(StreamMode, settings.names.modes)
             if (desired := read_desired(settings, mode)) and desired.state is DesiredState.RUNNING
         ]
     except LockstepError as error:

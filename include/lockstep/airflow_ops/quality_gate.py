@@ -10,7 +10,6 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from lockstep.airflow_names import DATA_DOCS_URL
-from lockstep.airflow_ops import enrich
 from lockstep.errors import WindowError, WindowNotWrittenError
 from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window
@@ -35,11 +34,9 @@ class DataDocsLink(BaseOperatorLink):
 
 
 class CheckQualityOperator(BaseOperator):
-    """Checks the run's window and announces it, in an asset event, only when nothing failed.
+    """Checks a window and announces it, in an asset event, only when nothing failed.
 
-    outlets: the asset to announce, one.
-
-    window_start, window_end: a window to check instead of the one of the DAG's own run.
+    outlets: the asset to announce, one. window_start, window_end: ISO 8601.
 
     A failed check fails the task at once: neither the table nor the database gets better by
     checking again. Warnings let it succeed; they are in the log and in the event's extra.
@@ -50,8 +47,11 @@ class CheckQualityOperator(BaseOperator):
     operator_extra_links = (DataDocsLink(),)
     ui_color = "#e8f4ea"
 
-    def __init__(self, *, window_start: str = "", window_end: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *, window_start: str, window_end: str, pipeline: str = "", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        self.pipeline = pipeline
         self.window_start, self.window_end = window_start, window_end
         self.data_docs_url = data_docs_url("")
 
@@ -63,8 +63,8 @@ class CheckQualityOperator(BaseOperator):
         from lockstep.quality import check_window
 
         try:
-            window = self._window(context)
-            report = check_window(Settings.load(), window)
+            window = Window.parse(self.window_start, self.window_end)
+            report = check_window(Settings.load_for(self.pipeline), window)
         except (PipelineError, WindowError, WindowNotWrittenError) as error:
             raise AirflowFailException(str(error)) from None
         self.data_docs_url = data_docs_url(report.data_docs_page)
@@ -77,11 +77,6 @@ class CheckQualityOperator(BaseOperator):
         if report.status is CheckStatus.WARN:
             self.log.warning("window %s: %s", window, report.summary())
         context["outlet_events"][self.outlets[0]].extra = _extra(report)
-
-    def _window(self, context: dict[str, Any]) -> Window:
-        if self.window_start or self.window_end:
-            return Window.parse(self.window_start, self.window_end)
-        return enrich.window_of(context["dag_run"])
 
 
 def log_report(log: Any, report: "QualityReport") -> None:

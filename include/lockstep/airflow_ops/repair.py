@@ -24,7 +24,7 @@ ANSWERED_WITHIN = timedelta(days=1)
 UNKNOWN_USER = "an unknown user"
 
 
-def plan(start: str, end: str) -> dict[str, Any]:
+def plan(pipeline: str, start: str, end: str) -> dict[str, Any]:
     """What the form of the approval shows, and what is approved by it; JSON values.
 
     Raises AirflowSkipException when no row of the window changed after the cut,
@@ -35,7 +35,7 @@ def plan(start: str, end: str) -> dict[str, Any]:
 
     with _airflow_errors():
         window = Window.parse(start, end)
-        found = plan_repair(Settings.load(), window)
+        found = plan_repair(Settings.load_for(pipeline), window)
     if not found.changed:
         raise AirflowSkipException(headline(found))
     return {
@@ -47,7 +47,7 @@ def plan(start: str, end: str) -> dict[str, Any]:
     }
 
 
-def merge(planned: Mapping[str, Any], response: Mapping[str, Any]) -> str:
+def merge(pipeline: str, planned: Mapping[str, Any], response: Mapping[str, Any]) -> str:
     """Repair the window as planned; returns what was done, a sentence.
 
     response: of the approval; who gave it goes into the commit. Raises as `plan` does.
@@ -57,7 +57,7 @@ def merge(planned: Mapping[str, Any], response: Mapping[str, Any]) -> str:
     user = response.get("responded_by_user") or {}
     with _airflow_errors():
         done = repair_window(
-            Settings.load(),
+            Settings.load_for(pipeline),
             Window.parse(planned["window_start"], planned["window_end"]),
             planned["approved"],
             user.get("name") or user.get("id") or UNKNOWN_USER,

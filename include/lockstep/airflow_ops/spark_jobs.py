@@ -42,14 +42,18 @@ class SparkJobOperator(SparkSubmitOperator):
 
 
 def job_arguments(settings: Settings, job: str, name: str) -> dict[str, Any]:
-    """What the operator that submits jobs/<job>.py needs, besides the macro `spark_jars`."""
+    """What the operator that submits jobs/<job>.py for the settings' pipeline needs, besides the
+    macro `spark_jars`."""
     return {
         "conn_id": SPARK_CONNECTION,
         "application": str(settings.project / "jobs" / f"{job}.py"),
         "name": name,
         "conf": spark_conf(settings),
         "jars": "{{ spark_jars() }}",
-        "env_vars": dict.fromkeys(_SECRETS_OF_AIRFLOW, ""),  # the provider can replace, not remove
+        "env_vars": {
+            **dict.fromkeys(_SECRETS_OF_AIRFLOW, ""),  # the provider can replace, not remove
+            "LOCKSTEP_PIPELINE": settings.names.pipeline,
+        },
     }
 
 

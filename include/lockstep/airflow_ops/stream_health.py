@@ -59,10 +59,10 @@ class StreamHealthTrigger(BaseTrigger):
     restarts: ISO time and number of the restart of a stream that is not well; until then it is left
     in peace, unless another keeper has started a driver for it meanwhile: that one is judged from
     its start. connector_restarts and connector_restarted_at: how often the connector was restarted
-    in a row, and when last.
+    in a row, and when last. pipeline: empty in triggers of earlier versions, which knew one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - its arguments are what it knows
         self,
         mode: str,
         desired_by: str,
@@ -70,6 +70,7 @@ class StreamHealthTrigger(BaseTrigger):
         restarts: int = 0,
         connector_restarts: int = 0,
         connector_restarted_at: str | None = None,
+        pipeline: str = "",
     ) -> None:
         from lockstep.supervise.patience import Patience
 
@@ -80,6 +81,7 @@ class StreamHealthTrigger(BaseTrigger):
         self.restarts = restarts
         self.connector_restarts = connector_restarts
         self.connector_restarted_at = connector_restarted_at
+        self.pipeline = pipeline
         self._patience = Patience()
         self._unreadable_since: float | None = None
         self._logged_at = self._connector_asked_at = float("-inf")
@@ -94,12 +96,13 @@ class StreamHealthTrigger(BaseTrigger):
             "restarts": self.restarts,
             "connector_restarts": self.connector_restarts,
             "connector_restarted_at": self.connector_restarted_at,
+            "pipeline": self.pipeline,
         }
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch until there is a reason to wake the operator; then exactly one event."""
-        settings = Settings.load()
+        settings = Settings.load_for(self.pipeline)
         while (woken := await self._look(settings)) is None:
             await asyncio.sleep(POLL_SECONDS)
         reason, why = woken
@@ -135,7 +138,7 @@ class StreamHealthTrigger(BaseTrigger):
             return
         withdrawn = await asyncio.to_thread(
             withdraw_desired,
-            Settings.load(),
+            Settings.load_for(self.pipeline),
             self.mode,
             self.desired_by,
             f"stopped by a user's action on the task ({self.desired_by})",

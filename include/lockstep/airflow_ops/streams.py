@@ -48,9 +48,11 @@ class SuperviseStreamOperator(BaseOperator):
     template_fields = ("restarts_max",)
     ui_color = "#e0f2f1"
 
-    def __init__(self, *, mode: str, restarts_max: int | str, **arguments: Any) -> None:
+    def __init__(
+        self, *, mode: str, restarts_max: int | str, pipeline: str = "", **arguments: Any
+    ) -> None:
         super().__init__(**arguments)
-        self.mode = mode
+        self.pipeline, self.mode = pipeline, mode
         self.restarts_max = restarts_max
         self._task: Any = None
 
@@ -85,7 +87,7 @@ class SuperviseStreamOperator(BaseOperator):
             self.log.info("the worker ends: the stream is left alone")
             return
         reason = f"stopped by a user's action on the task ({self._desired_by})"
-        withdraw_desired(Settings.load(), self.mode, self._desired_by, reason)
+        withdraw_desired(Settings.load_for(self.pipeline), self.mode, self._desired_by, reason)
         raise SystemExit(f"the stream {self.mode} is {reason}")
 
     @property
@@ -98,7 +100,7 @@ class SuperviseStreamOperator(BaseOperator):
         from lockstep.supervise import keeper
         from lockstep.supervise.launcher import log_of
 
-        settings = Settings.load()
+        settings = Settings.load_for(self.pipeline)
         make_run = keeper.restart if restarts else keeper.ensure_running
         try:
             is_started = make_run(settings, self.mode, self._desired_by, restarts)
@@ -121,7 +123,7 @@ class SuperviseStreamOperator(BaseOperator):
         from lockstep.supervise.launcher import end_of_log
         from lockstep.supervise.observation import observe
 
-        settings = Settings.load()
+        settings = Settings.load_for(self.pipeline)
         step = keeper.next_step(observe(settings, self.mode), int(self.restarts_max))
         if isinstance(step, GiveUp):
             self._give_up(step.restarts, why)
@@ -150,7 +152,7 @@ class SuperviseStreamOperator(BaseOperator):
             self._give_up(step.restarts, why)
         self.log.warning("%s; restart %d of %s", why, step.number, self.restarts_max)
         try:
-            settings = Settings.load()
+            settings = Settings.load_for(self.pipeline)
             connector.restart_failed(settings, connector_of(settings))
         except LockstepError as error:
             self.log.warning("The connector could not be restarted: %s", error)
@@ -164,7 +166,7 @@ class SuperviseStreamOperator(BaseOperator):
         """Leave the stream stopped, and fail with all that is known of the cause."""
         from lockstep.supervise import launcher
 
-        settings = Settings.load()
+        settings = Settings.load_for(self.pipeline)
         log_end = launcher.end_of_log(settings, self.mode)
         given_up = f"given up after {restarts} restarts in a row: {why}"
         try:
@@ -178,7 +180,8 @@ class SuperviseStreamOperator(BaseOperator):
 
     def _watch(self, **watch: Any) -> NoReturn:
         """Hand over to the trigger; `watch` are its arguments beyond the mode and `desired_by`."""
-        arguments = {"mode": self.mode, "desired_by": self._desired_by, **watch}
+        own = {"pipeline": self.pipeline, "mode": self.mode, "desired_by": self._desired_by}
+        arguments = {**own, **watch}
         self.defer(trigger=StreamHealthTrigger(**arguments), method_name="resume")
 
     def _state_of_task(self) -> str | None:

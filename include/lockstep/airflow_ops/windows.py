@@ -1,14 +1,20 @@
-"""Which hour a run of the hourly DAG is about. Never imports Airflow and reads no clock.
+"""Which window a run of a pipeline's DAG is about. Never imports Airflow and reads no clock.
 
-A window is a whole hour [hh-1:00, hh:00) UTC and is due at hh:05: the five minutes let orders
-that were taken just before the hour commit before the hour is read.
+Windows follow each other without a gap from midnight on, and are due a while after their end: that
+lets what was written just before it commit before the window is read.
 """
 
-from datetime import UTC, datetime
-from typing import Protocol
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Protocol, Self
+from zoneinfo import ZoneInfo
 
 from lockstep.errors import WindowError
-from lockstep.model.window import HOUR, WINDOW_DUE_AFTER, Window, last_due_window
+from lockstep.model.window import HOUR, WINDOW_DUE_AFTER, Window
+from lockstep.pipeline.manifest import Schedule
+
+_DAY = timedelta(days=1)
+_INSTANT = timedelta(microseconds=1)
 
 
 class RunTimes(Protocol):
@@ -20,64 +26,84 @@ class RunTimes(Protocol):
     run_after: datetime
 
 
-def hour_from(start: datetime) -> Window:
-    """The window that begins at `start`, which must be on the hour."""
-    return Window(start, start + HOUR)
+@dataclass(frozen=True)
+class Windows:
+    """The windows of one pipeline. zone: at whose midnight windows of a day begin; others: UTC's.
 
-
-def due_at(window: Window) -> datetime:
-    """When the window may be run: hh:05."""
-    return window.end + WINDOW_DUE_AFTER
-
-
-def last_due(as_of: datetime) -> Window:
-    """The latest window whose hh:05 is not after `as_of`."""
-    return last_due_window(as_of)
-
-
-def first_from(instant: datetime) -> Window:
-    """The first window that does not begin before `instant`."""
-    floor = _floor(instant)
-    return hour_from(floor if floor == instant else floor + HOUR)
-
-
-def asked_for(instant: datetime, as_of: datetime) -> Window:
-    """The window of a run that a user starts by hand, at `as_of`, with the date `instant`.
-
-    A date on the hour names the window that begins there, as a scheduled run's logical date does.
-    Any other date is a moment ("now"), and means the latest window due by then. A window that is
-    not yet due is never given: the latest due one is given in its place.
+    every: of a length that divides a day. delay: from a window's end until it is due.
     """
-    if _is_hour(instant) and due_at(hour_from(instant)) <= as_of:
-        return hour_from(instant)
-    return last_due(min(instant, as_of))
 
+    every: timedelta = HOUR
+    delay: timedelta = WINDOW_DUE_AFTER
+    zone: str = "UTC"
 
-def of_run(run: RunTimes) -> Window:
-    """The window a run processes, however the run was started.
+    @classmethod
+    def of(cls, schedule: Schedule) -> Self:
+        """Those that a manifest asks for."""
+        return cls(schedule.every, schedule.delay, schedule.zone)
 
-    That is its data interval, with two exceptions that Airflow 3.3 makes for runs started by hand:
-    a run without logical date has no interval, and means the latest window due at `run_after`;
-    `airflow dags trigger --logical-date T` gives the run the interval of the moment, whatever T
-    is, so a T on the hour wins over that interval.
-    Raises WindowError when the interval is not one whole hour.
-    """
-    if run.data_interval_start is None or run.data_interval_end is None:
-        return last_due(run.run_after)
-    interval = Window(run.data_interval_start, run.data_interval_end)
-    if run.logical_date is not None and interval == last_due(run.run_after):
-        interval = asked_for(run.logical_date, run.run_after)
-    if not _is_hour(interval.start) or interval.duration != HOUR:
-        raise WindowError(
-            f"the run's data interval {interval} is not one whole hour; start runs of several "
-            "hours as a backfill, and any other window with `lockstep batch run --start --end`"
-        )
-    return interval
+    def at(self, instant: datetime) -> Window:
+        """The window that holds the instant."""
+        if self.every == _DAY:
+            day = instant.astimezone(ZoneInfo(self.zone)).date()
+            return Window(self._midnight(day), self._midnight(day + _DAY))
+        instant = instant.astimezone(UTC)
+        midnight = instant.replace(hour=0, minute=0, second=0, microsecond=0)
+        start = midnight + (instant - midnight) // self.every * self.every
+        return Window(start, start + self.every)
 
+    def due_at(self, window: Window) -> datetime:
+        """When the window may be run."""
+        return window.end + self.delay
 
-def _floor(instant: datetime) -> datetime:
-    return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    def last_due(self, as_of: datetime) -> Window:
+        """The latest window that is due at `as_of`."""
+        return self.at(self.at(as_of - self.delay).start - _INSTANT)
 
+    def first_from(self, instant: datetime) -> Window:
+        """The first window that does not begin before `instant`."""
+        window = self.at(instant)
+        return window if window.start == instant else self.at(window.end)
 
-def _is_hour(instant: datetime) -> bool:
-    return instant == _floor(instant)
+    def asked_for(self, instant: datetime, as_of: datetime) -> Window:
+        """The window of a run that a user starts by hand, at `as_of`, with the date `instant`.
+
+        A date at which a window begins names that, as a scheduled run's logical date does. Any
+        other date is a moment ("now"), and means the latest window due by then. A window that is
+        not yet due is never given: the latest due one is given in its place.
+        """
+        window = self.at(instant)
+        if window.start == instant and self.due_at(window) <= as_of:
+            return window
+        return self.last_due(min(instant, as_of))
+
+    def of_run(self, run: RunTimes) -> Window:
+        """The window a run processes, however the run was started.
+
+        That is its data interval, with two exceptions that Airflow 3.3 makes for runs started by
+        hand: a run without logical date has no interval, and means the latest window due at
+        `run_after`; `airflow dags trigger --logical-date T` gives the run the interval of the
+        moment, whatever T is, so a T at which a window begins wins over that interval.
+        Raises WindowError when the interval is not one window.
+        """
+        if run.data_interval_start is None or run.data_interval_end is None:
+            return self.last_due(run.run_after)
+        interval = Window(run.data_interval_start, run.data_interval_end)
+        if run.logical_date is not None and interval == self.last_due(run.run_after):
+            interval = self.asked_for(run.logical_date, run.run_after)
+        if interval != self.at(interval.start):
+            raise WindowError(
+                f"the run's data interval {interval} is not one window of {self}; start runs of "
+                "several windows as a backfill, and any other window with `lockstep batch run "
+                "--start --end`"
+            )
+        return interval
+
+    def _midnight(self, day: date) -> datetime:
+        """The instant at which the day begins; where clocks skip midnight, when they do."""
+        return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(self.zone)).astimezone(UTC)
+
+    def __str__(self) -> str:
+        if self.every == _DAY:
+            return f"a day of {self.zone}"
+        return "an hour" if self.every == HOUR else f"{self.every / timedelta(minutes=1):g} minutes"

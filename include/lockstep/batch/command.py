@@ -8,7 +8,22 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
+from lockstep.sources.postgres_snapshot import has_reads
 from lockstep.spark import spark_session
+
+
+def run_chosen(start: str, end: str, read: ReadMode) -> None:
+    """Run the pipeline that is worked for; without bounds where it has no time.
+
+    Raises as run_named does.
+    """
+    from lockstep.batch.pipeline_command import run_named
+
+    settings = Settings.load()
+    if has_reads(settings):
+        enrich_window(start, end, read)
+    else:
+        run_named(settings.names.pipeline, start, end, read)
 
 
 def enrich_window(start: str, end: str, read: ReadMode) -> None:

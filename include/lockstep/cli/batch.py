@@ -20,10 +20,10 @@ def _group() -> None:
 
 @app.command()
 def run(start: Start, end: End, read: Read = ReadMode.VIEW) -> None:
-    """Enrich the orders of [START, END) and replace them in the hourly Delta table.
+    """Make the rows of [START, END) and replace them in the hourly Delta table.
 
     Times without a zone are UTC. Running it again replaces the same rows.
     """
-    from lockstep.batch.command import enrich_window
+    from lockstep.batch.command import run_chosen
 
-    enrich_window(start, end, read)
+    run_chosen(start, end, read)

@@ -22,6 +22,7 @@ from lockstep.airflow_admin.environment import (
     airflow_home,
     write_sign_in_password,
 )
+from lockstep.airflow_names import SPARK_POOL
 from lockstep.errors import ServiceError
 from lockstep.host import ports, process
 from lockstep.host.files import bounded_log, last_lines, log_path
@@ -154,11 +155,11 @@ _migration = threading.Lock()
 
 
 def ensure_migrated(settings: Settings) -> None:
-    """Bring the metadata database to this Airflow's version; at once when it is there already.
+    """Bring the metadata database to this Airflow's version, with the pool of Spark sessions.
 
-    Raises ServiceError with the end of the log when the migration fails.
+    At once when that is there already. Raises ServiceError with the end of the log when it fails.
     """
-    version = f"airflow {importlib.metadata.version('apache-airflow-core')}"
+    version = f"airflow {importlib.metadata.version('apache-airflow-core')}, {SPARK_POOL}"
     with _migration, _metadata(settings) as metadata:
         (migrated,) = metadata.execute(
             "SELECT shobj_description(oid, 'pg_database') FROM pg_database "
@@ -167,6 +168,9 @@ def ensure_migrated(settings: Settings) -> None:
         if migrated == version:
             return
         _run_airflow(settings, "db", "migrate")
+        _run_airflow(
+            settings, "pools", "set", SPARK_POOL, "1", "Spark sessions of Lockstep's tasks"
+        )
         metadata.execute(
             sql.SQL("COMMENT ON DATABASE {} IS {}").format(
                 sql.Identifier(AIRFLOW_DATABASE), sql.Literal(version)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -79,23 +79,6 @@ def _every(duration: Any) -> Any:
     return duration
 
 
-class Schedule(Strict):
-    """When hourly runs are due."""
-
-    every: Annotated[Duration, AfterValidator(_every)] = Field(
-        parse_duration("1h"),
-        description="the length of a window; windows begin at midnight UTC, so a day has a whole "
-        "number of them",
-        json_schema_extra={"default": "1h"},
-    )
-    delay: Duration = Field(
-        parse_duration("5m"),
-        description="how long after its window's end a run is due, so that facts of just before "
-        "the end are committed",
-        json_schema_extra={"default": "5m"},
-    )
-
-
 @cache
 def _zones() -> frozenset[str]:
     """Without the one that stands for the machine's own, which differs from place to place."""
@@ -113,6 +96,38 @@ def _zone(name: object) -> object:
 
 
 Zone = Annotated[str, BeforeValidator(_zone)]
+
+
+class Schedule(Strict):
+    """When hourly runs are due."""
+
+    every: Annotated[Duration, AfterValidator(_every)] = Field(
+        parse_duration("1h"),
+        description="the length of a window; windows begin at midnight, so a day has a whole "
+        "number of them",
+        json_schema_extra={"default": "1h"},
+    )
+    delay: Duration = Field(
+        parse_duration("5m"),
+        description="how long after its window's end a run is due, so that facts of just before "
+        "the end are committed",
+        json_schema_extra={"default": "5m"},
+    )
+    zone: Zone = Field(
+        "UTC",
+        description="the time zone at whose midnight days begin, with `every` 1d: a day may then "
+        "have 23 or 25 hours",
+        json_schema_extra={"default": "UTC"},
+    )
+
+    @model_validator(mode="after")
+    def _zone_of_days(self) -> Self:
+        if self.zone != "UTC" and self.every != _DAY:
+            raise ValueError(
+                f"`zone` is {self.zone}, and windows shorter than a day are of UTC: leave it out, "
+                'or write every = "1d"'
+            )
+        return self
 
 
 class PipelineManifest(Strict):

@@ -1,4 +1,4 @@
-"""The checks as commands: what `lockstep quality` and jobs/check_orders_quality.py do."""
+"""The checks as commands: what `lockstep quality` and jobs/check_quality.py do."""
 
 from collections.abc import Sequence
 

@@ -11,8 +11,9 @@ from psycopg import sql
 from lockstep.cdc.cuts import ExportedSnapshot
 from lockstep.model.window import Window
 from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.pipeline_names import names_of
 from lockstep.pipeline.plan import Plan
-from lockstep.project import read_project_file
+from lockstep.project import project_dir, read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.column_reads import ColumnRead, inside
 from lockstep.sources.slot_counts import count_slots
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 _READS = Path("include", "postgres", "batch_reads")
 VIEW_READ = "view"
 _BOUND = "{start}"
+
+
+def has_reads(settings: Settings) -> bool:
+    """Whether include/postgres/batch_reads is of the pipeline that is worked for: the project's."""
+    own = names_of(project_dir()).pipeline
+    return settings.names.pipeline == own and (project_dir() / _READS).is_dir()
 
 
 def count_facts(exported: ExportedSnapshot, plan: Plan, window: Window) -> list[SlotCount]:

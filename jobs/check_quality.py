@@ -1,6 +1,6 @@
 """Checks one window of the hourly table and builds its Data Docs; starts no JVM.
 
-    python jobs/check_orders_quality.py --start 2015-01-01T11:00Z --end 2015-01-01T12:00Z
+    python jobs/check_quality.py --start 2015-01-01T11:00Z --end 2015-01-01T12:00Z
 
 Exit code 0 when no check failed (warnings are printed), 1 when one did, 2 with a line that says
 why when the window could not be checked.
@@ -14,7 +14,7 @@ from lockstep.quality.command import check_hourly
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Check the quality of one window's orders.")
+    parser = argparse.ArgumentParser(description="Check the quality of one window's rows.")
     parser.add_argument("--start", required=True, help="begin of the window, ISO 8601")
     parser.add_argument("--end", required=True, help="end of the window, not part of it")
     arguments = parser.parse_args()

@@ -1,0 +1,1 @@
+"""What makes the DAGs of a pipeline, a module each. Wiring only: what tasks do is airflow_ops'."""

@@ -1,0 +1,99 @@
+"""What the DAGs of one pipeline have in common: its names, its folder, how they look.
+
+A folder with problems has its DAGs all the same, as far as names can be read: a stream that runs
+keeps its supervision. They are tagged `broken`, their pages show the problems, nothing is
+scheduled, and each task fails with them.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lockstep.airflow_ops.windows import Windows
+from lockstep.pipeline.errors import Problem
+from lockstep.pipeline.pipeline_names import PipelineNames
+from lockstep.pipeline.project import Pipeline
+from lockstep.settings import Settings
+
+BROKEN = "broken"
+"""The tag of DAGs whose pipeline has problems."""
+_TEXTS = Path(__file__).parent
+_GROUPS = re.compile(r"\blockstep (?=(?:batch|capture|parity|publish|quality|stream) )")
+
+
+@dataclass(frozen=True)
+class PipelineDags:
+    """settings: of the pipeline. pipeline: None when its folder has problems, which are given."""
+
+    settings: Settings
+    pipeline: Pipeline | None
+    problems: Sequence[Problem] = ()
+
+    @cached_property
+    def names(self) -> PipelineNames:
+        return self.settings.names
+
+    @property
+    def title(self) -> str:
+        """The pipeline's name for people: `Orders enriched`."""
+        return self.names.pipeline.replace("_", " ").capitalize()
+
+    @property
+    def windows(self) -> Windows | None:
+        """None for a result without a time, which is replaced whole, or with problems."""
+        if self.pipeline is None or self.pipeline.manifest.time is None:
+            return None
+        return Windows.of(self.pipeline.manifest.schedule)
+
+    @property
+    def every(self) -> timedelta | None:
+        """How often the pipeline is run; None without a schedule, or with problems."""
+        schedule = self.pipeline and self.pipeline.manifest.schedule
+        return schedule.every if schedule else None
+
+    @property
+    def fact(self) -> str:
+        return "the fact" if self.pipeline is None else str(self.pipeline.manifest.fact)
+
+    @property
+    def has_view(self) -> bool:
+        return self.pipeline is not None and self.pipeline.manifest.view is not None
+
+    def looks(self, kind: str, what: str, description: str, text: str, **words: str) -> dict:
+        """Keyword arguments of a DAG: how it is shown and found.
+
+        kind: its tag. text: the file of its page. words: what stands in the text for each name.
+        """
+        broken = [BROKEN] if self.problems else []
+        return {
+            "dag_display_name": f"{self.title}: {what}",
+            "description": description,
+            "doc_md": self._problems_text + self.text(text, **words),
+            "tags": ["lockstep", self.names.pipeline, kind, *broken],
+        }
+
+    def text(self, file: str, **words: str) -> str:
+        """A file of this folder, about the pipeline."""
+        text = (_TEXTS / file).read_text(encoding="utf-8")
+        words = {"PIPELINE": self.names.pipeline, "FACT": self.fact, **words}
+        for word, meaning in words.items():
+            text = re.sub(rf"\b{word}\b|(?<=_){word}\b|\b{word}(?=_)", meaning, text)
+        return _GROUPS.sub(self.settings.command("").strip("`"), text)
+
+    @property
+    def _problems_text(self) -> str:
+        if not self.problems:
+            return ""
+        listed = "\n".join(f"* `{problem}`" for problem in self.problems)
+        return (
+            f"### The pipeline's folder has problems\n\n{listed}\n\nCorrect them; until then "
+            "nothing is scheduled.\n\n"
+        )
+
+
+def default_args(**more: Any) -> dict[str, Any]:
+    return {"owner": "lockstep", **more}

@@ -1,0 +1,143 @@
+"""The DAGs of a project with many pipelines, also where a folder has problems."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.serialization.serialized_objects import DagSerialization
+from lockstep.airflow_ops.dags.project import make_dags
+from lockstep.airflow_ops.timetables import WindowTimetable
+from lockstep.airflow_ops.windows import Windows
+from lockstep.pipeline.errors import PipelineError
+from lockstep.settings import Settings
+
+from tests.airflow_ops.made_dags import dags_of
+from tests.project import PROJECT_DIR
+
+OWN = "orders_enriched"
+SECONDS_MAX = 2.0
+LOAD = """
+import json, sys, time
+import airflow.sdk
+started = time.process_time()
+from lockstep.airflow_ops.dags.project import make_dags
+from lockstep.settings import Settings
+made = make_dags(Settings.load())
+seconds = time.process_time() - started
+started = time.process_time()
+[one] = make_dags(Settings.load(), "copy_7__parity")
+again = time.process_time() - started
+print(json.dumps([seconds, again, len(made), one.dag_id, "pyspark" in sys.modules]))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of its own with the pizzeria's folders."""
+    for folder in (f"include/sql/{OWN}", "include/sources/pizzeria"):
+        shutil.copytree(PROJECT_DIR / folder, tmp_path / folder)
+    return tmp_path
+
+
+@pytest.fixture
+def edit(project: Path) -> Callable[[str, str, str], Settings]:
+    """Make a copy of the pipeline with another text in its manifest; gives the settings."""
+
+    def copy(name: str, old: str, new: str) -> Settings:
+        folder = project / "include" / "sql" / name
+        shutil.copytree(project / "include" / "sql" / OWN, folder)
+        file = folder / "pipeline.toml"
+        text = file.read_text().split("# The hourly run joins")[0]
+        assert old in text
+        file.write_text(text.replace(old, new))
+        return Settings(project=project, home=project / "home", pipeline=OWN)
+
+    return copy
+
+
+def test_each_pipeline_has_its_own_dags_by_its_manifest(edit) -> None:
+    modes = 'modes = ["lookup", "outbox", "message", "temporal", "transaction"]'
+    schedule = 'schedule = { every = "1d", delay = "30m", zone = "Europe/Berlin" }'
+    made = dags_of(edit("orders_daily", modes, f'modes = ["temporal"]\n{schedule}'))
+    of_copy = {name for name in made if name.startswith("orders_daily")}
+    jobs = ("batch", "parity", "repair", "publish", "cutover", "temporal")
+    assert of_copy == {f"orders_daily__{job}" for job in jobs}
+    daily = made["orders_daily__batch"]
+    assert isinstance(daily.timetable, WindowTimetable)
+    assert daily.timetable.windows.zone == "Europe/Berlin"
+    assert made[f"{OWN}__batch"].timetable.windows == Windows()
+    feeds = made["orders_daily__cutover"].params.get_param("feed").schema["enum"]
+    assert feeds == ["batch", "temporal"]
+    command = "lockstep --pipeline orders_daily stream stop temporal"
+    assert command in made["orders_daily__temporal"].doc_md
+    enrich = daily.get_task("enrich")
+    assert enrich.env_vars["LOCKSTEP_PIPELINE"] == "orders_daily"
+    assert enrich.pool == "lockstep_spark"
+    compare = made["orders_daily__parity"].get_task("compare")
+    assert compare.partial_kwargs["pipeline"] == "orders_daily"
+
+
+@pytest.mark.parametrize(("schedule", "is_scheduled"), [("", False), ('{ every = "15m" }', True)])
+def test_a_result_without_a_time_is_replaced_whole_by_its_only_dag(
+    edit, schedule: str, is_scheduled: bool
+) -> None:
+    time = 'time = "order_time" # immutable: a trigger of the database sees to it\n'
+    made = dags_of(edit("orders_whole", time, schedule and f"schedule = {schedule}\n"))
+    [whole] = [made[name] for name in made if name.startswith("orders_whole")]
+    assert whole.dag_id == "orders_whole__batch"
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(whole))
+    assert stored.timetable.can_be_scheduled == is_scheduled
+    [task] = whole.tasks
+    assert "--start" not in task.application_args
+    assert [asset.name for asset in task.outlets] == ["orders_whole__batch"]
+
+
+def test_a_folder_with_problems_keeps_its_dags_says_why_and_is_not_scheduled(edit) -> None:
+    made = dags_of(edit("wrong", 'key = ["order_id"]', 'key = ["order_id", "order_id"]'))
+    assert f"{OWN}__batch" in made
+    wrong = made["wrong__batch"]
+    assert "broken" in wrong.tags
+    assert "include/sql/wrong/pipeline.toml:6: key" in wrong.doc_md
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(wrong))
+    assert not stored.timetable.can_be_scheduled
+    assert "wrong__outbox" in made, "a stream that runs keeps its supervision"
+    assert "broken" not in made[f"{OWN}__batch"].tags
+
+
+def test_a_manifest_that_names_nothing_is_a_dag_that_fails_with_the_problem(edit) -> None:
+    made = dags_of(edit("torn", "format_version = 1", "format_version = "))
+    assert f"{OWN}__batch" in made
+    [torn] = [made[name] for name in made if name.startswith("torn")]
+    assert (torn.dag_id, "broken" in torn.tags) == ("torn__broken", True)
+    assert "torn/pipeline.toml cannot be read" in torn.doc_md
+    with pytest.raises(PipelineError, match=r"torn/pipeline\.toml cannot be read"):
+        torn.get_task("say_what_is_wrong").python_callable()
+
+
+def test_only_the_dag_that_is_asked_for_is_made(project: Path) -> None:
+    settings = Settings(project=project, home=project / "home", pipeline=OWN)
+    assert [dag.dag_id for dag in make_dags(settings, f"{OWN}__repair")] == [f"{OWN}__repair"]
+
+
+def test_twenty_pipelines_load_in_less_than_two_seconds_without_spark(project: Path) -> None:
+    folder = project / "include" / "sql"
+    for number in range(19):
+        shutil.copytree(folder / OWN, folder / f"copy_{number}")
+    environment = os.environ | {
+        "LOCKSTEP_PROJECT": str(project),
+        "LOCKSTEP_PIPELINE": OWN,
+        "LOCKSTEP_HOME": str(project / "home"),
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    seconds, again, count, one, has_spark = json.loads(ran.stdout.splitlines()[-1])
+    assert (count, one, has_spark) == (200, "copy_7__parity", False)
+    assert seconds < SECONDS_MAX
+    assert again < SECONDS_MAX / 4
