@@ -1,5 +1,7 @@
 """The page "Parity": what it shows of the ledger, to whom, and how quickly with a year of hours."""
 
+import re
+import shutil
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -19,10 +21,13 @@ from lockstep.model.window import Window
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.quality import CheckResult, QualityReport, data_docs
 from lockstep.settings import Settings
+from lockstep.supervise.desired import DesiredState, write_desired
 from pizzeria.names import PARITY_LEDGER, REPAIR_DAG_ID
 
 from tests.ledger.compared_hours import compared_hours, line
+from tests.project import PROJECT_DIR
 
+PIPELINES = ("orders_again", "orders_enriched", "orders_wrong")
 ROUTES = ["/", "/hour?mode=outbox&start=2024-05-01T12Z&end=2024-05-01T13Z", "/docs", "/x/y"]
 
 
@@ -115,10 +120,10 @@ def report_on(settings: Settings, window: Window, check_id: str) -> None:
     found = CheckResult("op known", CheckStatus.WARN, CheckStatus.WARN, "9 changes", "c, u or d")
     docs = settings.home / "quality" / "data_docs"
     docs.mkdir(parents=True, exist_ok=True)
-    report = QualityReport(
-        *(window, "a run", 9, (found,), docs, "a%20page.html", 0.5, "outbox", "changes"), check_id
-    )
-    name = data_docs.run_name(window, "outbox")
+    subject = "orders_enriched__outbox"
+    checked = (window, "a run", 9, (found,), docs, "a%20page.html", 0.5, subject, "changes")
+    report = QualityReport(*checked, check_id)
+    name = data_docs.run_name(window, subject)
     data_docs.add(docs.parent, report, [], (name, f"{time.time_ns()}"))
 
 
@@ -161,3 +166,56 @@ def test_a_year_of_hours_is_shown_quickly(client_for, tmp_path):
     assert "2023-05-02 13:00" in page
     assert seconds < 10, f"{seconds:.1f} s"
     print(f"a year of hours: {seconds:.2f} s")  # noqa: T201
+
+
+@pytest.fixture
+def several(settings, tmp_path) -> Settings:
+    """The same in a project of three pipelines, of which one was compared and one is broken."""
+    project = tmp_path / "project"
+    for folder in ("include/sql/orders_enriched", "include/sources/pizzeria"):
+        shutil.copytree(PROJECT_DIR / folder, project / folder)
+    folder = project / "include" / "sql"
+    for name in ("orders_again", "orders_wrong"):
+        shutil.copytree(folder / "orders_enriched", folder / name)
+    wrong = folder / "orders_wrong" / "pipeline.toml"
+    wrong.write_text(wrong.read_text().replace('fact = "orders"', 'fact = "order"'))
+    return settings.model_copy(update={"project": project, "pipeline": "orders_enriched"})
+
+
+def test_the_first_page_has_a_line_for_each_pipeline_also_for_a_broken_one(client_for, several):
+    write_desired(several, "outbox", DesiredState.STOPPED, "a test")
+    page = client_for(several).get(PARITY_URL + "/").text
+    places = [page.index(f"<strong>{name}</strong>") for name in PIPELINES]
+    assert places == sorted(places)
+    enriched, broken = page[places[1] : places[2]], page[places[2] :]
+    assert "✗ differs" in enriched
+    assert "stopped" in enriched
+    assert "2024-05-01 12:00 to 13:00 UTC" in enriched
+    assert "✗ differs" not in page[: places[1]]
+    assert "never started" in page[: places[1]]
+    assert "include/sql/orders_wrong/pipeline.toml:5: fact: source pizzeria has no table" in broken
+    assert f'href="{PARITY_URL}/of/orders_again/"' in page
+    assert "<script" not in page
+
+
+def test_each_pipeline_has_pages_of_its_own_that_lead_to_one_another(client_for, several):
+    client = client_for(several)
+    page = client.get(f"{PARITY_URL}/of/orders_enriched/").text
+    assert "2024-05-01 12:00 to 13:00 UTC: differs, 1,234 rows" in page
+    assert f'href="{PARITY_URL}/"' in page
+    links = re.findall(rf'href="({PARITY_URL}/of/orders_enriched/hour[^"]*)"', page)
+    hour = next(link for link in links if "start=2024-05-01T12" in link)
+    shown = client.get(hour.replace("&amp;", "&"))
+    assert (shown.status_code, "<strong>77</strong>" in shown.text) == (200, True)
+    assert f'href="{PARITY_URL}/of/orders_enriched/"' in shown.text
+    other = client.get(f"{PARITY_URL}/of/orders_again/").text
+    assert "Nothing has been compared yet" in other
+    wrong = client.get(f"{PARITY_URL}/of/orders_wrong/")
+    assert (wrong.status_code, "has no table" in wrong.text) == (404, True)
+    assert client.get(f"{PARITY_URL}/of/nothing/").status_code == 404
+
+
+def test_who_is_not_signed_in_sees_no_pipeline(client_for, several):
+    for route in ("/", "/of/orders_enriched/"):
+        answer = client_for(several, signed_in=False).get(PARITY_URL + route)
+        assert (answer.status_code, "orders_enriched" in answer.text) == (401, False)

@@ -253,7 +253,7 @@ def test_an_order_changed_without_being_published_fails_the_next_comparison_and_
     [(path, body)] = webhook.received
     assert path == f"/services/{SECRET_PART}"
     what, why, where = body["text"].splitlines()
-    assert what == "Batch and stream differ, or could not be compared"
+    assert what == "Batch and stream of orders_enriched differ, or could not be compared"
     assert why == f"{hour}, {OUTBOX}: {Verdict.FAIL}: 1 {DifferenceClass.VALUE_MISMATCH}"
     assert where.startswith(f"{settings.airflow_url}/dags/{PARITY_DAG_ID}/runs/")
     assert f"/{compared['dag_run_id']}/" in httpx.URL(where).path

@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from lockstep.cdc.cuts import DatabaseSnapshot
+from lockstep.ledger import book
+from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
-from lockstep.parity.check import judged_window
+from lockstep.parity.check import check_window
 from lockstep.parity.comparison import Compared, compare
 from lockstep.parity.differences import (
     BATCH_ROWS,
@@ -285,7 +287,9 @@ def test_a_column_of_another_type_fails_the_window_before_its_rows_are_read(
     tables.log = [change | {"amount": None} for change in tables.log]
     tables.write_log()
     ready = readiness(tables.settings, tables.plan, WINDOW, MODE)
-    check = judged_window(lambda: spark, tables.settings, tables.plan, WINDOW, MODE, ready)
+    mode = StreamMode(MODE)
+    check = check_window(lambda: spark, tables.settings, tables.plan, WINDOW, mode, ready)
+    assert book.lines(tables.settings) == [check.line]
     assert check.line.verdict is Verdict.FAIL
     assert check.line.reason == (
         f"the columns differ: {NAMES.amount}: decimal(18,6) in the hourly table, "

@@ -21,7 +21,7 @@ from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.errors import CatalogError, PipelineError
-from lockstep.pipeline.result_tables import HOURLY_COLUMNS
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, ORIGIN
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.delta import open_table
 from lockstep.sources.errors import PostgresUnavailableError, SourceValueError
@@ -148,7 +148,7 @@ def test_an_empty_window_is_a_commit(spark: SparkSession, filled: PlantProject) 
 def test_each_row_has_its_day_and_the_cut(spark: SparkSession, filled: PlantProject) -> None:
     cut = run(spark, filled, Window(DAY - HOUR, DAY + HOUR)).commit.cut
     table = table_of(filled).to_pyarrow_table()
-    assert table.column_names == [*filled.plan.outputs, *HOURLY_COLUMNS]
+    assert table.column_names == [*filled.plan.outputs, *HOURLY_COLUMNS, *ORIGIN]
     assert set(zip(table["window_date"].to_pylist(), strict=True)) == {
         (date(2026, 3, 27),),
         (date(2026, 3, 28),),

@@ -128,6 +128,7 @@ def test_a_drift_is_named_from_source_add_to_compare(
             shown = compared_when_due(plant, code=0)
             tolerate(plant, "")
             refused = compared_when_due(plant, code=1)
+            status = ran(plant, "--pipeline", names.pipeline, "parity", "status")
     finally:
         remove_capture(plant.settings, of_source(plant.settings, plant.source, ()))
 
@@ -136,6 +137,7 @@ def test_a_drift_is_named_from_source_add_to_compare(
         assert words.count("dimension_drift") >= 2
         assert f"{names.factor} 1.500 → 3.000" in words
         assert f"transaction {planted}" in words
+    assert "fail" in status, "the ledger keeps what was found"
     assert max(map(len, shown.splitlines())) <= 100
     print(shown)  # noqa: T201 - to look at
 

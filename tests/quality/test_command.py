@@ -24,12 +24,12 @@ def test_each_mode_that_the_window_was_compared_with_is_checked(settings, capsys
     write(settings, with_value(3, op="x")(changes_of(0)), StreamMode.LOOKUP)
     book.append(settings, line(0), [])
     assert check_streams(*HOUR, []) == 0
-    assert "12 changes of the stream outbox" in capsys.readouterr().out
+    assert "12 changes of orders_enriched__outbox" in capsys.readouterr().out
 
     book.append(settings, line(0, mode=StreamMode.LOOKUP), [])
     assert check_streams(*HOUR, []) == 1
     told = capsys.readouterr().out
-    assert "12 changes of the stream outbox" in told
+    assert "12 changes of orders_enriched__outbox" in told
     assert "fail: op known: all but 1 of 12 changes" in told
     assert check_streams(*HOUR, [StreamMode.OUTBOX]) == 0
 

@@ -209,13 +209,13 @@ def test_faultless_window_passes_in_one_gx_checkpoint_and_is_in_the_docs(setting
     assert (report.status, report.rows, report.warnings) == (PASS, 12, [])
     assert [suite for suite, _ in report.by_suite] == ["parity", "change_log_columns", "change_log"]
     gx_checkpoints = list((settings.home / "quality" / "gx" / "checkpoints").iterdir())
-    assert [path.stem for path in gx_checkpoints] == ["outbox_window"]
+    assert [path.stem for path in gx_checkpoints] == ["orders_enriched__outbox_window"]
     drift = next(check for check in report.checks if check.name == "dimension_drift")
     assert drift.observed == "3 orders"
     assert "by design of outbox" in drift.expected
     index = (report.data_docs / "index.html").read_text()
     assert report.data_docs_page in index
-    assert "<td>outbox</td>" in index
+    assert "<td>orders_enriched__outbox</td>" in index
 
 
 def test_a_comparison_checked_again_adds_a_result_and_changes_nothing(settings):

@@ -31,8 +31,8 @@ def run_hour(settings: Settings, window: Window = HOUR) -> RunCommit:
     with connect(settings, Role.BATCH_READER) as reading, exported_snapshot(reading) as exported:
         with connect(settings, Role.BATCH_READER) as marking:
             cut = mark_cut(marking, exported, str(uuid.uuid4()))
-        result = plan_named(settings.project, MANIFEST).result
-        rows = [hourly_row(row, result, cut) for row in rows_in(exported, result, window)]
+        plan = plan_named(settings.project, MANIFEST)
+        rows = [hourly_row(row, plan.result, cut) for row in rows_in(exported, plan, window)]
     commit = RunCommit(window, ReadMode.VIEW, len(rows), cut)
     write_deltalake(
         settings.table_uri(ORDERS_ENRICHED_BATCH),

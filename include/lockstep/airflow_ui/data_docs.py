@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from lockstep.airflow_names import DATA_DOCS_URL
 from lockstep.ledger.entries import Comparison
+from lockstep.pipeline.names import sql_name
 from lockstep.quality.data_docs import SITE, newest_record
 from lockstep.quality.judgement import quality_folder
 from lockstep.settings import Settings
@@ -49,7 +50,8 @@ def docs_folder(settings: Settings) -> Path:
 
 def docs_of(settings: Settings, line: Comparison) -> dict[str, str] | None:
     """The page of what a comparison read: href and status; None when it was not checked."""
-    record = newest_record(quality_folder(settings), line.window, line.mode)
+    subject = sql_name(settings.names.change_log(line.mode))
+    record = newest_record(quality_folder(settings), line.window, subject)
     if record is None or record["check_id"] != line.check_id:
         return None
     return {"href": f"{DATA_DOCS_URL}/{record['page']}", "status": record["status"]}

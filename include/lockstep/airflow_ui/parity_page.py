@@ -4,6 +4,7 @@ Rendered by lockstep.parity_pages, without scripts; signed-in users only, like D
 """
 
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -18,9 +19,11 @@ from lockstep.errors import LockstepError
 from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.parity_pages import view
+from lockstep.parity_pages.pipelines import pipelines
 from lockstep.parity_pages.render import render
 from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.pipeline.plan import Plan, plan_named
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 
 REFRESH_SECONDS = 30
@@ -43,16 +46,23 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @app.get("/")
     def overview() -> HTMLResponse:
-        return _answer(settings, "parity.html", _overview, refresh_seconds=REFRESH_SECONDS)
+        """Of all pipelines; of a project's only one its own page at once."""
+        used = settings or Settings.load()
+        if len(_pipelines(used)) > 1:
+            return _rendered("pipelines.html", pipelines(used, _pipeline_url), REFRESH_SECONDS)
+        return _overview_page(settings)
+
+    @app.get("/of/{name}/")
+    def of_pipeline(name: str) -> HTMLResponse:
+        return _of(settings, name, _overview_page)
+
+    @app.get("/of/{name}/hour")
+    def hour_of(name: str, mode: StreamMode, start: str, end: str) -> HTMLResponse:
+        return _of(settings, name, lambda used: _hour_page(used, mode, start, end))
 
     @app.get("/hour")
     def hour(mode: StreamMode, start: str, end: str) -> HTMLResponse:
-        return _answer(
-            settings,
-            "hour.html",
-            lambda used: _hour(used, Window.parse(start, end), mode),
-            refresh_seconds=0,
-        )
+        return _hour_page(settings, mode, start, end)
 
     @app.get("/{path:path}")
     def nothing(path: str) -> HTMLResponse:
@@ -61,12 +71,38 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
+def _of(
+    settings: Settings | None, name: str, page: Callable[[Settings], HTMLResponse]
+) -> HTMLResponse:
+    """A page of one pipeline of the project."""
+    used = settings or Settings.load()
+    if name not in _pipelines(used):
+        return _notice(f"There is no pipeline {name}.")
+    return page(used.of(name))
+
+
+def _pipelines(settings: Settings) -> set[str]:
+    project = read_project(settings.project)
+    return {*project.pipelines, *project.pipeline_problems}
+
+
+def _overview_page(settings: Settings | None) -> HTMLResponse:
+    return _answer(settings, "parity.html", _overview, refresh_seconds=REFRESH_SECONDS)
+
+
+def _hour_page(settings: Settings | None, mode: StreamMode, start: str, end: str) -> HTMLResponse:
+    def values(used: Settings) -> dict:
+        return _hour(used, Window.parse(start, end), mode)
+
+    return _answer(settings, "hour.html", values, refresh_seconds=0)
+
+
 def _overview(settings: Settings) -> dict:
-    return view.overview(settings, _plan(settings), _hour_url)
+    return view.overview(settings, _plan(settings), partial(_hour_url, settings))
 
 
 def _hour(settings: Settings, window: Window, mode: StreamMode) -> dict:
-    found = view.hour(settings, _plan(settings), window, mode, _hour_url)
+    found = view.hour(settings, _plan(settings), window, mode, partial(_hour_url, settings))
     return found | {"docs": docs_of(settings, found["line"])}
 
 
@@ -85,9 +121,14 @@ def _dags(names: PipelineNames) -> dict[str, str]:
     }
 
 
-def _hour_url(window: Window, mode: StreamMode) -> str:
+def _pipeline_url(name: str) -> str:
+    return f"{PARITY_URL}/of/{name}/"
+
+
+def _hour_url(settings: Settings, window: Window, mode: StreamMode) -> str:
     bounds = {"start": window.start.isoformat(), "end": window.end.isoformat()}
-    return f"{PARITY_URL}/hour?{urlencode({'mode': mode} | bounds)}"
+    page = f"{_pipeline_url(settings.names.pipeline)}hour"
+    return f"{page}?{urlencode({'mode': mode} | bounds)}"
 
 
 def _answer(
@@ -100,9 +141,25 @@ def _answer(
     try:
         used = settings or Settings.load()
         found = values(used) | _dags(used.names)
+        own = _own(used)
     except LockstepError as error:
         return _notice(str(error))
-    html = render(template, found | _PAGES | {"refresh_seconds": refresh_seconds})
+    return _rendered(template, found | own, refresh_seconds)
+
+
+def _own(settings: Settings) -> dict[str, str]:
+    """Which pipeline a page is of, and where its own overview is, and that of all."""
+    name, is_only = settings.names.pipeline, len(_pipelines(settings)) == 1
+    overview_url = f"{PARITY_URL}/" if is_only else _pipeline_url(name)
+    return {
+        "pipeline": name,
+        "overview_url": overview_url,
+        "pipelines_url": "" if is_only else f"{PARITY_URL}/",
+    }
+
+
+def _rendered(template: str, values: dict, refresh_seconds: int) -> HTMLResponse:
+    html = render(template, _PAGES | values | {"refresh_seconds": refresh_seconds})
     return HTMLResponse(html, headers=HEADERS)
 
 

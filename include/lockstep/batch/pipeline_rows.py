@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lockstep.batch.errors import ResultRefusedError
-from lockstep.cdc.cuts import Cut
+from lockstep.cdc.cuts import Cut, DatabaseSnapshot
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import Rewritten
-from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION, ORIGIN
 from lockstep.sinks.window_conditions import of_time
+from lockstep.sources.origin import ROW_COMMITTED_AT, ROW_XID, origin_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +36,35 @@ def hourly_columns(plan: Plan, result: "StructType") -> dict[str, str]:
             f"pipeline {plan.name}: `time` is {plan.time}, which is {columns[plan.time]} and no "
             "time: name a timestamp or date, or CAST it in the query"
         )
-    return columns | HOURLY_COLUMNS
+    return columns | HOURLY_COLUMNS | ORIGIN
+
+
+def with_read_origins(rows: "DataFrame", facts: "DataFrame", plan: Plan) -> "DataFrame":
+    """The rows of the result with what was read of each one's fact (sources/origin.py).
+
+    As they are where the facts have none of that.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if ROW_XID not in facts.columns:
+        return rows
+    keys = [
+        F.col(quoted(column)).alias(name)
+        for column, name in zip(plan.fact.key, plan.key, strict=True)
+    ]
+    origins = facts.select(*keys, ROW_XID, ROW_COMMITTED_AT)
+    return rows.join(origins, list(plan.key), "left")
+
+
+def with_origin(rows: "DataFrame", cut: Cut) -> "DataFrame":
+    """The rows with the column `origin`; null where nothing was read of the fact's row."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if ROW_XID not in rows.columns:
+        return rows.withColumn("origin", F.lit(None).cast(ORIGIN["origin"]))
+    others = [name for name in rows.columns if name not in (ROW_XID, ROW_COMMITTED_AT)]
+    origin = origin_column(DatabaseSnapshot.parse(cut.snapshot))
+    return rows.select(*map(quoted, others), origin)
 
 
 def in_window(rows: "DataFrame", plan: Plan, window: Window | None) -> "DataFrame":

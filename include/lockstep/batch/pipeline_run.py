@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING
 
 from lockstep.batch.errors import ResultRefusedError
 from lockstep.batch.pipeline_preflight import require_window
-from lockstep.batch.pipeline_rows import hourly_columns, in_window, require_sound, with_cut
+from lockstep.batch.pipeline_rows import (
+    hourly_columns,
+    in_window,
+    require_sound,
+    with_cut,
+    with_origin,
+    with_read_origins,
+)
 from lockstep.batch.spark_errors import spark_failures
 from lockstep.cdc.cuts import exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.enrich.plans import bind, result_schema, run
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pipeline.names import cut_prefix
+from lockstep.pipeline.names import cut_prefix, quoted
 from lockstep.pipeline.plan import Plan, plan_of
 from lockstep.pipeline.project import Pipeline
 from lockstep.pipeline.query.at import at_snapshot
@@ -77,13 +84,14 @@ def run_pipeline(
                 cut = mark_cut(marking, exported, str(uuid.uuid4()), prefix)
             # Step 4: read under the snapshot, and replace the rows in one commit.
             rewritten = at_snapshot(plan.query)
+            slice_rows = settings.batch_slice_rows
             if read_mode is ReadMode.VIEW:
-                reader = ViewReader(session, target, exported)
-                found = reader.rows(plan, window, settings.batch_slice_rows)
+                found = ViewReader(session, target, exported).rows(plan, window, slice_rows)
             else:
-                _bind_tables(SourceReader(session, target, exported), settings, plan, window)
-                found = run(session, rewritten)
-            with _kept(found) as result:
+                reader = SourceReader(session, target, exported)
+                facts = _bind_tables(reader, plan, window, slice_rows)
+                found = with_read_origins(run(session, rewritten), facts, plan)
+            with _kept(with_origin(found, cut)) as result:
                 rows = require_sound(plan, result, window, rewritten)
                 commit = RunCommit(window, read_mode, rows, cut, plan.version)
                 hourly = with_cut(in_window(result, plan, window), plan, columns, cut)
@@ -92,14 +100,21 @@ def run_pipeline(
 
 
 def _bind_tables(
-    reader: SourceReader, settings: Settings, plan: Plan, window: Window | None
-) -> None:
-    """Of the fact only the window's rows, where a column of it says which these are."""
+    reader: SourceReader, plan: Plan, window: Window | None, slice_rows: int
+) -> "DataFrame":
+    """Of the fact only the window's rows, where a column of it says which these are.
+
+    Returns the fact's rows, with what sources/origin.py reads where they are of a window.
+    """
     for table in plan.tables.values():
         if table is plan.fact and plan.fact_time is not None and window is not None:
-            bind(reader.facts(plan, window, settings.batch_slice_rows), table.name)
+            facts = reader.facts(plan, window, slice_rows)
+            bind(facts.select(*map(quoted, table.columns)), table.name)
         else:
-            bind(reader.whole(table), table.name)
+            rows = reader.whole(table)
+            bind(rows, table.name)
+            facts = rows if table is plan.fact else facts
+    return facts
 
 
 @contextmanager

@@ -61,19 +61,6 @@ def check_window(
     return check
 
 
-def judged_window(
-    session: Callable[[], "SparkSession"],
-    settings: Settings,
-    plan: Plan,
-    window: Window,
-    mode: StreamMode,
-    ready: Readiness,
-) -> Check:
-    """The same of any pipeline. Nothing is written, and only Delta's tables are asked."""
-    line, rows = _judged(session, settings, plan, window, mode, ready)
-    return Check(line, _differences(plan, line, rows, {}))
-
-
 def _judged(
     session: Callable[[], "SparkSession"],
     settings: Settings,

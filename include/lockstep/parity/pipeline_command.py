@@ -5,14 +5,14 @@ from functools import cache
 from rich.console import Console
 
 from lockstep import jars
+from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
-from lockstep.parity.check import judged_window
+from lockstep.parity.check import check_window
 from lockstep.parity.command import EXIT_CODES
 from lockstep.parity.readiness import readiness
 from lockstep.parity.report import print_checks
 from lockstep.pipeline.modes import Mode
-from lockstep.pipeline.plan import plan_of
-from lockstep.pipeline.project import read_project
+from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
 
@@ -20,18 +20,18 @@ from lockstep.spark import spark_session
 def compare_window(name: str, mode: Mode, start: str, end: str) -> int:
     """Compare the window [start, end), ISO 8601, of a pipeline's hourly table with a mode.
 
-    Prints what was found, and writes no line to a ledger; returns the exit code of the verdict: 0
-    pass, 1 fail, 2 not covered, 3 waiting. Raises LockstepError; what is not there at all before
-    Spark is started.
+    Prints what was found, and adds a line to the pipeline's ledger; returns the exit code of the
+    verdict: 0 pass, 1 fail, 2 not covered, 3 waiting. Raises LockstepError; what is not there at
+    all before Spark is started.
     """
     window = Window.parse(start, end)
-    settings = Settings.load()
-    plan = plan_of(read_project(settings.project).pipeline(name))
+    settings = Settings.load().of(name)
+    plan = plan_named(settings.project, name)
     jars.classpath(settings, "spark")
     ready = readiness(settings, plan, window, mode)
     session = cache(lambda: spark_session(settings, f"lockstep compare {name} {window}"))
     try:
-        check = judged_window(session, settings, plan, window, mode, ready)
+        check = check_window(session, settings, plan, window, StreamMode(mode), ready)
     finally:
         if session.cache_info().currsize:
             session().stop()

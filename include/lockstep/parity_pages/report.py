@@ -51,7 +51,7 @@ def report(settings: Settings, window: Window | None = None) -> str:
         "report.html",
         {
             "hours": overview["hours"],
-            "overview": _part("parity.html", overview),
+            "overview": _part("parity.html", overview | {"pipeline": plan.name}),
             "parts": parts,
             "refresh_seconds": 0,
         },
@@ -65,7 +65,7 @@ def _newest_first(which: tuple[Window, StreamMode]) -> tuple[float, int]:
 
 def _part(template: str, values: dict) -> Markup:
     """A page without its head; links to Airflow are left out."""
-    links = {"overview_url": "#"}
+    links = {"overview_url": "#", "pipelines_url": ""}
     links |= dict.fromkeys(("dag_id", "dag_url", "docs_url", "repair_dag_url"), "")  # no Airflow
     html = render(
         template,

@@ -30,7 +30,7 @@ _WORDS = {
     Verdict.WAITING: "stream behind",
     Verdict.NOT_COVERED: "not covered",
 }
-_HEALTH_CLASSES = {
+HEALTH_CLASSES = {
     Health.OK: "pass",
     Health.STARTING: "waiting",
     Health.STOPPED: "not_covered",
@@ -137,13 +137,13 @@ def _mode(seen: Observation, reach: Verified | None) -> dict:
     latency = beat.latency if beat is not None else None
     return {
         "health": seen.finding.health,
-        "health_class": _HEALTH_CLASSES.get(seen.finding.health, "fail"),
+        "health_class": HEALTH_CLASSES.get(seen.finding.health, "fail"),
         "why": seen.finding.why,
-        "lag": _seconds(beat and beat.lag_seconds),
-        "p50": _seconds(latency and latency.p50),
-        "p99": _seconds(latency and latency.p99),
-        "since": _time(reach and reach.since),
-        "through": _time(reach and reach.through),
+        "lag": seconds_text(beat and beat.lag_seconds),
+        "p50": seconds_text(latency and latency.p50),
+        "p99": seconds_text(latency and latency.p99),
+        "since": time_text(reach and reach.since),
+        "through": time_text(reach and reach.through),
     }
 
 
@@ -155,7 +155,7 @@ def _hours(
         "newest": newest
         and {
             "verdict": newest.verdict,
-            "words": f"{SIGNS[newest.verdict]} {_WORDS[newest.verdict]}",
+            "words": verdict_words(newest.verdict),
             "href": hour_url(newest.window, mode),
         },
         "cells": _cells(mode, lines, starts, hour_url),
@@ -201,14 +201,19 @@ def _chart(settings: Settings, plan: Plan, window: Window, mode: StreamMode) -> 
         return ""  # a table that cannot be read now costs the picture, not the page
 
 
+def verdict_words(verdict: Verdict) -> str:
+    """`✓ agrees`."""
+    return f"{SIGNS[verdict]} {_WORDS[verdict]}"
+
+
 def _window(window: Window) -> str:
     end = f"{window.end:%H:%M}" if window.duration <= DAY else f"{window.end:%Y-%m-%d %H:%M}"
     return f"{window.start:%Y-%m-%d %H:%M} to {end} UTC"
 
 
-def _time(moment: datetime | None) -> str:
+def time_text(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
-def _seconds(value: float | None) -> str:
+def seconds_text(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"

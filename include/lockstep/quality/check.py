@@ -12,7 +12,7 @@ from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION, OR
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
-from lockstep.quality.report import HOURLY, QualityReport
+from lockstep.quality.report import QualityReport
 from lockstep.quality.suite import COLUMN_CHECKS, Suite, row_checks
 from lockstep.settings import Settings
 from lockstep.sources import delta
@@ -57,7 +57,7 @@ def check_table(
         rows = frames.rows_frame(frames.WrittenRows(table, window, run_ids), plan)
         parts.append(Part(suite, rows, frames.key_labels(rows, plan.row_keys)))
     # Step 3: against what the run and its repairs recorded.
-    what = Judged(window, HOURLY, written.run.cut.run_id, noun)
+    what = Judged(window, name, written.run.cut.run_id, noun)
     return judged(settings, what, parts, _facts(written, run_ids, noun), started)
 
 

@@ -87,7 +87,7 @@ def newest_record(folder: Path, window: Window, subject: str) -> dict[str, Any] 
 def run_name(window: Window, subject: str) -> str:
     """Under which GX keeps the results of a window."""
     bounds = f"{window.start:%Y-%m-%dT%H:%M:%SZ}_{window.end:%Y-%m-%dT%H:%M:%SZ}"
-    return bounds if subject == HOURLY else f"{bounds}_{subject}"
+    return f"{bounds}_{subject}"
 
 
 def _kept_records(folder: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window
 
 HOURLY = "hourly"
-"""The subject of a check of the hourly table; of a stream's it is the mode."""
+"""The subject of a check of the hourly table in earlier versions, and of a stream's its mode."""
 
 TEXT_WIDTH = 100
 """Columns of the report in a task's log."""
@@ -68,7 +68,7 @@ class QualityReport:
     """The window's own page, relative to data_docs and quoted for a URL."""
     seconds: float
     subject: str = HOURLY
-    """The hourly table, or the mode whose change log and parity were checked."""
+    """What the hourly table is called in SQL, or the change log that was checked with parity."""
     noun: str = "rows"
     check_id: str = ""
     """Of a mode: the comparison's line in the ledger."""
@@ -99,9 +99,9 @@ class QualityReport:
     def about(self) -> str:
         """What was checked, in a phrase."""
         rows = f"{self.rows:,} {self.noun}"
-        if self.subject == HOURLY:
-            return f"{rows}, written by run {self.run_id}"
-        return f"{rows} of the stream {self.subject}, compared with run {self.run_id}"
+        if not self.check_id:
+            return f"{rows} of {self.subject}, written by run {self.run_id}"
+        return f"{rows} of {self.subject}, compared with run {self.run_id}"
 
     @property
     def by_suite(self) -> list[tuple[str, Sequence[CheckResult]]]:

@@ -13,6 +13,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity.policy import Policy
+from lockstep.pipeline.names import sql_name
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.project_files import PIPELINE_FILE
 from lockstep.pipeline.result_tables import CHANGE_PARTITION, change_columns
@@ -55,7 +56,8 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
         *change_parts(change_log, plan, columns, line.window),
     ]
     # Step 3: one gx_checkpoint over verdict, columns and changes.
-    what = Judged(line.window, line.mode, line.run_id, CHANGES, line.check_id)
+    subject = sql_name(settings.names.change_log(line.mode))
+    what = Judged(line.window, subject, line.run_id, CHANGES, line.check_id)
     return judged(settings, what, parts, _facts(plan.manifest.tolerate, line), started)
 
 

@@ -97,9 +97,9 @@ def look(table: DeltaTable, plan: Plan, window: Window, exported: ExportedSnapsh
     keys = list(zip(*(rows[name].to_pylist() for name in result.key), strict=True))
     _require_sound(rows, keys, written, exported)
     hourly = dict(zip(keys, rows[_TX_ID].to_pylist(), strict=True))
-    how = how_changed(hourly, row_versions(exported, result, window))
+    how = how_changed(hourly, row_versions(exported, plan, window))
     before = {key: _values(rows, result, at) for at, key in enumerate(keys) if key in how}
-    after = {row.key: row for row in rows_in(exported, result, window, how.keys())}
+    after = {row.key: row for row in rows_in(exported, plan, window, how.keys())}
     changed = [
         ChangedRow(plan.row_keys.text(key), how[key], before.get(key), after.get(key))
         for key in how
@@ -171,7 +171,7 @@ def _others(seen: Look, plan: Plan, window: Window, exported: ExportedSnapshot) 
     }
     rerun = sum(
         now.key in held and held[now.key] != _fingerprint(now.values, result)
-        for now in rows_in(exported, result, window)
+        for now in rows_in(exported, plan, window)
     )
     return len(held), rerun
 

@@ -40,11 +40,17 @@ def sent_query(
     )
 
 
-def received_rows(sent: "DataFrame", columns: Sequence[SentColumn]) -> "DataFrame":
-    """The columns' values by their names, of what a sent_query of them gave."""
-    return sent.select(
-        [one.received(sent[_sent_name(place)]).alias(one.name) for place, one in enumerate(columns)]
-    )
+def received_rows(
+    sent: "DataFrame", columns: Sequence[SentColumn], kept: Sequence[str] = ()
+) -> "DataFrame":
+    """The columns' values by their names, of what a sent_query of them gave.
+
+    kept: columns of its `more` expressions, which are taken as they are.
+    """
+    received = [
+        one.received(sent[_sent_name(place)]).alias(one.name) for place, one in enumerate(columns)
+    ]
+    return sent.select(*received, *kept)
 
 
 def _sent_name(place: int) -> str:

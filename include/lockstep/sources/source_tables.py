@@ -25,6 +25,7 @@ from lockstep.sources.column_reads import (
     why_refused,
 )
 from lockstep.sources.errors import SourceValueError
+from lockstep.sources.origin import ROW_COMMITTED_AT, ROW_XID, origin_reads
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.sent_columns import received_rows, sent_query
 from lockstep.sources.slot_counts import count_slots
@@ -63,6 +64,8 @@ class SourceReader:
     def facts(self, plan: Plan, window: Window, slice_rows: int) -> "DataFrame":
         """The rows of the fact whose `plan.fact_time` is in the window, in slices of that time.
 
+        They have ROW_XID and ROW_COMMITTED_AT as well, for the column `origin`.
+
         slice_rows: rows that a slice, which one task reads, should have at the most. Raises
         SourceValueError also when the fact has rows that are in no window.
         """
@@ -79,8 +82,10 @@ class SourceReader:
             slices_min=self._spark.sparkContext.defaultParallelism,
         )
         by = sql.SQL("{} AS {}").format(time.instant, sql.Identifier(_SLICED_BY))
-        query = sent_query(_name(fact), columns, rows, [by])
-        return self._read(fact, columns, query, [between(_SLICED_BY, part) for part in slices])
+        more = [by, *origin_reads(fact.name.name)]
+        query = sent_query(_name(fact), columns, rows, more)
+        slices_of_time = [between(_SLICED_BY, part) for part in slices]
+        return self._read(fact, columns, query, slices_of_time, (ROW_XID, ROW_COMMITTED_AT))
 
     def _read(
         self,
@@ -88,12 +93,13 @@ class SourceReader:
         columns: Sequence[ColumnRead],
         query: sql.Composable,
         predicates: Sequence[str],
+        kept: Sequence[str] = (),
     ) -> "DataFrame":
         """Raises TypeError should a column not have the type that the plan says."""
-        rows = received_rows(self._jdbc.read(query, "source_table", predicates), columns)
+        rows = received_rows(self._jdbc.read(query, "source_table", predicates), columns, kept)
         expected = self._spark.createDataFrame([], ddl(table.types)).dtypes
-        if rows.dtypes != expected:
-            raise TypeError(f"table {table.name}: read as {rows.dtypes}, planned as {expected}")
+        if (found := rows.dtypes[: len(expected)]) != expected:
+            raise TypeError(f"table {table.name}: read as {found}, planned as {expected}")
         return rows
 
     def _exact_columns(self, table: PlannedTable, rows: sql.Composable) -> list[ColumnRead]:

@@ -25,6 +25,7 @@ from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.type_table import ValueType
 from lockstep.sources.column_reads import ColumnRead, out_of_time, why_refused
 from lockstep.sources.errors import SourceValueError
+from lockstep.sources.origin import ROW_COMMITTED_AT, ROW_XID, origin_reads
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.readiness import require_rights
 from lockstep.sources.sent_columns import received_rows, sent_query
@@ -171,6 +172,33 @@ def view_of(plan: Plan) -> TableName:
     return plan.manifest.view
 
 
+def with_origin(plan: Plan, columns: Sequence[ViewColumn]) -> sql.Composed:
+    """A relation: the result's columns of the view, and what sources/origin.py reads.
+
+    Both are read by the same time where the fact has it, so that an index may serve each.
+    """
+    fact, by_name = plan.fact, {one.name: one for one in columns}
+    equal = []
+    for column, name in zip(fact.key, plan.key, strict=True):
+        ours, theirs = sql.Identifier("seen", name), sql.Identifier("fact", column)
+        if _MODIFIERS.sub("", by_name[name].pg) != _MODIFIERS.sub("", fact.types[column].pg):
+            theirs = sql.SQL("CAST({} AS {})").format(theirs, sql.SQL(by_name[name].pg))
+        equal.append(sql.SQL("{} = {}").format(theirs, ours))
+    if plan.fact_time is not None and fact.types[plan.fact_time].time_zone is None:
+        times = sql.Identifier("fact", plan.fact_time), sql.Identifier("seen", plan.time)
+        equal.append(sql.SQL("{} = {}").format(*times))
+    return sql.SQL(
+        "(SELECT {values}, {origin} FROM {view} AS seen "
+        "LEFT JOIN {fact} AS fact ON {equal}) AS rows"
+    ).format(
+        values=sql.SQL(", ").join(sql.Identifier("seen", one.name) for one in columns),
+        origin=sql.SQL(", ").join(origin_reads("fact")),
+        view=_name(plan),
+        fact=sql.Identifier(fact.name.schema, fact.name.name),
+        equal=sql.SQL(" AND ").join(equal),
+    )
+
+
 class ViewReader:
     """DataFrames over a pipeline's view that see one snapshot.
 
@@ -186,22 +214,28 @@ class ViewReader:
     def rows(self, plan: Plan, window: Window | None, slice_rows: int) -> "DataFrame":
         """The result's columns of the window's rows, in slices of its time; of all without one.
 
+        Those of a window have ROW_XID and ROW_COMMITTED_AT as well, for the column `origin`.
+
         slice_rows: rows that a slice, which one task reads, should have at the most. Raises
         SourceValueError for a value that the result's type cannot hold, or when the view has rows
         that are in no window; otherwise as view_columns does.
         """
         columns = view_columns(self._connection, plan, self._role)
-        inside, more, predicates = _ALL, [], ["true"]
+        inside, more, predicates, relation, kept = _ALL, [], ["true"], _name(plan), ()
         if window is not None and plan.time is not None:
             time = next(one for one in columns if one.name == plan.time)
             self._require_times(plan, time)
             inside, instant = _inside(time, window), _instant(time)
             counts = count_slots(self._connection, window, _name(plan), instant, inside)
             predicates = self._slices(window, counts, slice_rows)
-            more = [sql.SQL("{} AS {}").format(instant, sql.Identifier(_SLICED_BY))]
+            relation, kept = with_origin(plan, columns), (ROW_XID, ROW_COMMITTED_AT)
+            more = [
+                sql.SQL("{} AS {}").format(instant, sql.Identifier(_SLICED_BY)),
+                *map(sql.Identifier, kept),
+            ]
         self._require_exact(plan, columns, inside)
-        query = sent_query(_name(plan), columns, inside, more)
-        return received_rows(self._jdbc.read(query, "source_view", predicates), columns)
+        query = sent_query(relation, columns, inside, more)
+        return received_rows(self._jdbc.read(query, "source_view", predicates), columns, kept)
 
     def _slices(self, window: Window, counts: Sequence[SlotCount], slice_rows: int) -> list[str]:
         slices = slice_window(

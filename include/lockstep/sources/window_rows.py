@@ -17,10 +17,13 @@ from psycopg.rows import dict_row
 
 from lockstep.cdc.cuts import ExportedSnapshot
 from lockstep.model.window import Window
+from lockstep.pipeline.delta_types import is_nested
+from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.row_keys import Key
-from lockstep.sources.postgres_snapshot import VIEW_READ, rendered
+from lockstep.sources.origin import ROW_COMMITTED_AT, ROW_XID, origin_reads
 from lockstep.sources.snapshot_jdbc import FETCH_ROWS
+from lockstep.sources.source_view import ViewColumn, view_columns, with_origin
 
 
 @dataclass(frozen=True)
@@ -35,28 +38,79 @@ class DatabaseRow:
     origin: Mapping[str, Any]
 
 
-def row_versions(exported: ExportedSnapshot, result: Result, window: Window) -> dict[Key, int]:
-    """Of each row of the window the transaction that wrote the fact's row (32 bits)."""
+def row_versions(exported: ExportedSnapshot, plan: Plan, window: Window) -> dict[Key, int]:
+    """Of each row of the window the transaction that wrote the fact's row (32 bits).
+
+    Raises as view_columns does, where the fact alone does not say which rows are in the window.
+    """
     with exported.connection.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(rendered("row_versions", window))
-        return {_key(result, row): row["row_xid"] for row in cursor}
+        cursor.execute(_versions(exported, plan, window))
+        return {_key(plan.result, row): row[ROW_XID] for row in cursor}
 
 
 def rows_in(
     exported: ExportedSnapshot,
-    result: Result,
+    plan: Plan,
     window: Window,
     keys: Collection[Key] | None = None,
 ) -> Iterator[DatabaseRow]:
-    """The window's rows, read FETCH_ROWS at a time; keys: only these of them."""
-    query = sql.SQL("SELECT * FROM ({view}) AS of_window WHERE {chosen}").format(
-        view=rendered(VIEW_READ, window), chosen=_chosen(result.key, keys)
+    """The window's rows, read FETCH_ROWS at a time; keys: only these of them.
+
+    Raises PipelineError for a pipeline without a view, otherwise as view_columns does.
+    """
+    query = sql.SQL("SELECT * FROM ({rows}) AS of_window WHERE {chosen}").format(
+        rows=_view_rows(exported, plan, window), chosen=_chosen(plan.result.key, keys)
     )
     with closing(exported.connection.cursor("rows_of_window", row_factory=dict_row)) as cursor:
         cursor.itersize = FETCH_ROWS
         cursor.execute(query)
         for row in cursor:
-            yield row_of(result, row)
+            yield row_of(plan.result, row)
+
+
+def _versions(exported: ExportedSnapshot, plan: Plan, window: Window) -> sql.Composable:
+    fact = plan.fact
+    if plan.fact_time is None or any(
+        fact.types[name].time_zone for name in (*fact.key, plan.fact_time)
+    ):
+        return _view_rows(exported, plan, window)
+    key = [
+        sql.SQL("fact.{} AS {}").format(sql.Identifier(column), sql.Identifier(name))
+        for column, name in zip(fact.key, plan.key, strict=True)
+    ]
+    return sql.SQL("SELECT {key}, {xid} FROM {fact} AS fact WHERE {inside}").format(
+        key=_listed(key),
+        xid=origin_reads("fact")[0],
+        fact=sql.Identifier(fact.name.schema, fact.name.name),
+        inside=_inside(sql.Identifier("fact", plan.fact_time), window),
+    )
+
+
+def _view_rows(exported: ExportedSnapshot, plan: Plan, window: Window) -> sql.Composable:
+    """The window's rows of the view, each with what sources/origin.py reads of the fact's row."""
+    connection = exported.connection
+    columns = view_columns(connection, plan, connection.info.user)
+    values = (
+        sql.SQL("{} AS {}").format(_as_read(one), sql.Identifier(one.name)) for one in columns
+    )
+    return sql.SQL("SELECT {values}, {origin} FROM {rows} WHERE {inside}").format(
+        values=_listed(values),
+        origin=_listed(map(sql.Identifier, (ROW_XID, ROW_COMMITTED_AT))),
+        rows=with_origin(plan, columns),
+        inside=_inside(sql.Identifier(plan.result.time), window),
+    )
+
+
+def _as_read(column: ViewColumn) -> sql.Composable:
+    """Text and JSON as text, whatever the database has; all else as psycopg reads it."""
+    is_text = column.delta == "string" or is_nested(column.delta)
+    return column.sent if is_text else sql.Identifier(column.name)
+
+
+def _inside(time: sql.Composable, window: Window) -> sql.Composed:
+    return sql.SQL("{time} >= {start} AND {time} < {end}").format(
+        time=time, start=sql.Literal(window.start), end=sql.Literal(window.end)
+    )
 
 
 def row_of(result: Result, read: Mapping[str, Any]) -> DatabaseRow:
