@@ -1,6 +1,7 @@
 """Of every table dead files go; rows, kept versions and the work of its owner stay."""
 
 import os
+import shutil
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ from pizzeria.names import (
 )
 
 from tests.maintain.aging import age
+from tests.project import PROJECT_DIR
 from tests.publish.shop import PLAN, Shop, hour
 
 OUTBOX = change_log_table(StreamMode.OUTBOX)
@@ -263,3 +265,24 @@ def test_commits_of_the_hourly_table_older_than_a_vacuum_stay_known(settings: Se
         maintained(settings)
     assert written_by(DeltaTable(folder), hour(0)).run == run
     assert run.cut.taken_at < datetime.now(UTC)
+
+
+def test_the_tables_of_every_pipeline_are_maintained_each_once(
+    settings: Settings, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    for folder in ("include/sql/orders_enriched", "include/sources/pizzeria"):
+        shutil.copytree(PROJECT_DIR / folder, project / folder)
+    pipelines = project / "include" / "sql"
+    shutil.copytree(pipelines / "orders_enriched", pipelines / "orders_again")
+    torn = pipelines / "torn" / "pipeline.toml"
+    torn.parent.mkdir()
+    torn.write_text("sources = ")
+    both = settings.model_copy(update={"project": project, "pipeline": "orders_enriched"})
+    others = "orders_again/orders_again__batch"
+    for table in (ORDERS_ENRICHED_BATCH, SOURCE_HISTORY):
+        write(both, table, 1)
+    dead = with_a_dead_file(both, others)
+    found = [outcome.what for outcome in maintain_tables(both, is_dry_run=False)]
+    assert sorted(found) == ["orders_again__batch", "orders_enriched__batch", "pizzeria__history"]
+    assert dead not in files(both, others)

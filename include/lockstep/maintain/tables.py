@@ -6,7 +6,7 @@ removes dead files itself. No row is changed, and every version that a table kee
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -17,7 +17,9 @@ from lockstep.errors import LakehouseError, LockstepError, WriterBusyError
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.sizes import in_words, size_of
 from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.names import sql_name
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import tidy, translate_delta_errors
 from lockstep.sinks.dead_files import dead_files, remove_dead_files
@@ -32,15 +34,31 @@ MILLION = 1_000_000
 
 
 def maintain_tables(settings: Settings, *, is_dry_run: bool) -> Iterator[Outcome]:
-    """Maintain each table that there is. A table that fails is an outcome, never an exception."""
+    """Maintain each table that there is, of every pipeline of the project and of their sources.
+
+    A table that fails is an outcome, never an exception.
+    """
     if local_folder(settings.lakehouse_uri) is None:
         note = "no writer's lock on an object store: vacuum its tables while none is written"
         yield Outcome("tables", settings.lakehouse_uri, State.SKIPPED, note=note)
         return
-    for table in settings.names.tables:
-        folder = Path(settings.table_uri(table))
+    for table, of in _tables(settings).items():
+        folder = Path(of.table_uri(table))
         if DeltaTable.is_deltatable(str(folder)):
-            yield _maintain(settings, table, folder, is_dry_run)
+            yield _maintain(of, table, folder, is_dry_run)
+
+
+def _tables(settings: Settings) -> dict[str, Settings]:
+    """The paths of all tables, each with the settings of a pipeline that has it.
+
+    One whose manifest names no source has none that could be known.
+    """
+    project, found = read_project(settings.project), {}
+    for name in sorted({*project.pipelines, *project.pipeline_problems}):
+        with suppress(PipelineError):
+            of = settings.of(name)
+            found = dict.fromkeys(of.names.tables, of) | found
+    return found
 
 
 def _maintain(settings: Settings, table: str, folder: Path, is_dry_run: bool) -> Outcome:
