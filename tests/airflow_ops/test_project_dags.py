@@ -12,7 +12,7 @@ import pytest
 from airflow.serialization.serialized_objects import DagSerialization
 from lockstep.airflow_ops.dags.project import make_dags
 from lockstep.airflow_ops.timetables import WindowTimetable
-from lockstep.airflow_ops.windows import Windows
+from lockstep.model.windows import Windows
 from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
 

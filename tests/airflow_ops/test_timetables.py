@@ -8,7 +8,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.timetables.base import DataInterval, TimeRestriction
 from lockstep.airflow_ops import timetables
 from lockstep.airflow_ops.timetables import HourlyWindowTimetable, WindowTimetable
-from lockstep.airflow_ops.windows import Windows
+from lockstep.model.windows import Windows
 from pendulum import instance
 
 NOW = datetime(2026, 11, 21, 10, 20, tzinfo=UTC)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from lockstep.airflow_ops.windows import Windows
 from lockstep.errors import WindowError
 from lockstep.model.window import Window
+from lockstep.model.windows import Windows
 
 windows = Windows()
 

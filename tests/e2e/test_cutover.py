@@ -17,7 +17,8 @@ from lockstep.airflow_admin.client import sign_in
 from lockstep.ledger import book, cutovers
 from lockstep.model.modes import PUBLISHER, StreamMode
 from lockstep.model.verdict import Verdict
-from lockstep.model.window import HOUR, Window, last_due_window
+from lockstep.model.window import HOUR, Window
+from lockstep.model.windows import Windows
 from lockstep.publish.table import fed_of, open_or_create
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
@@ -122,7 +123,7 @@ def test_a_person_lets_the_stream_feed_and_the_publisher_follows(settings: Setti
     wait_until(lambda: airflow.state(refused) == "failed")
     assert airflow.state(refused, "approve") == "upstream_failed"
 
-    end = last_due_window(datetime.now(UTC)).end + HOUR  # the hour may turn meanwhile
+    end = Windows().last_due(datetime.now(UTC)).end + HOUR  # the hour may turn meanwhile
     for number in range(3):
         window = Window(end - (number + 1) * HOUR, end - number * HOUR)
         book.append(settings, comparison(window, Verdict.PASS), [])

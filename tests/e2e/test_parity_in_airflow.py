@@ -19,7 +19,8 @@ from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
-from lockstep.model.window import HOUR, Window, last_due_window
+from lockstep.model.window import HOUR, Window
+from lockstep.model.windows import Windows
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
@@ -202,7 +203,7 @@ def test_a_stream_whose_driver_is_killed_is_started_again(
 def test_an_hour_that_is_written_is_compared_with_the_stream_that_runs(
     settings: Settings, airflow: Airflow, webhook: ThreadingHTTPServer
 ) -> None:
-    last = last_due_window(datetime.now(UTC)).start
+    last = Windows().last_due(datetime.now(UTC)).start
     step = HOUR / ORDERS_PER_HOUR
     # The hour that is due now, and the next one, which may be due when the scheduler looks.
     place_orders_at(settings, [last + n * step for n in range(2 * ORDERS_PER_HOUR)], seed=1)

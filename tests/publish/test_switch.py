@@ -12,6 +12,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.manifest import Schedule
 from lockstep.pipeline.result import write_result
 from lockstep.publish import conditions, formatting
 from lockstep.publish import switch as cutover
@@ -296,11 +297,23 @@ def test_the_feed_is_known_after_the_log_was_shortened(settings: Settings, shop:
     assert before.feed == "outbox"
 
 
-def test_the_last_due_window_is_due_at_five_past() -> None:
-    assert AS_OF.tzinfo is UTC
-    due = conditions.last_due_window
-    assert due(AS_OF) == hour(2)
-    assert due(AS_OF - timedelta(seconds=1)) == hour(1)
-    assert due(datetime(2026, 3, 1, 0, 10, tzinfo=UTC)).start == datetime(
-        2026, 2, 28, 23, tzinfo=UTC
-    )
+@pytest.mark.parametrize(
+    ("schedule", "start", "end"),
+    [
+        ({}, "2026-03-01T02:00", "2026-03-01T03:00"),
+        ({"every": "15m", "delay": "2m"}, "2026-03-01T02:45", "2026-03-01T03:00"),
+        ({"every": "1d", "delay": "1h"}, "2026-02-28T00:00", "2026-03-01T00:00"),
+        (
+            {"every": "1d", "delay": "5h", "zone": "Europe/Berlin"},
+            "2026-02-26T23:00",
+            "2026-02-27T23:00",
+        ),
+    ],
+)
+def test_which_window_a_stream_is_to_be_verified_through_is_the_manifests_to_say(
+    schedule: dict, start: str, end: str
+) -> None:
+    as_of = datetime(2026, 3, 1, 3, 5, tzinfo=UTC)
+    manifest = PLAN.manifest.model_copy(update={"schedule": Schedule.model_validate(schedule)})
+    due = conditions.windows_of(replace(PLAN, manifest=manifest)).last_due(as_of)
+    assert f"{due}" == f"[{start}:00+00:00, {end}:00+00:00)"

@@ -18,7 +18,7 @@ ELEVEN = datetime(2015, 1, 1, 11, tzinfo=UTC)
 
 
 def airflow_ops() -> None:
-    from lockstep.airflow_ops.windows import Windows
+    from lockstep.model.windows import Windows
 
     assert Windows().due_at(Windows().at(ELEVEN)) == ELEVEN + timedelta(hours=1, minutes=5)
 

@@ -6,9 +6,9 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from lockstep.airflow_ops.spark_jobs import job_arguments
-from lockstep.airflow_ops.windows import RunTimes, Windows
 from lockstep.errors import WindowError
 from lockstep.model.window import Window
+from lockstep.model.windows import RunTimes, Windows
 from lockstep.settings import Settings
 
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from pendulum import DateTime, instance
 
-from lockstep.airflow_ops.windows import Windows
 from lockstep.model.window import Window
+from lockstep.model.windows import Windows
 
 
 class WindowTimetable(Timetable):

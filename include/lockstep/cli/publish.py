@@ -127,14 +127,12 @@ def _feeds_table(settings: Settings) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("stream", "may feed it", "because"):
         table.add_column(title)
-    version = plan_named(settings.project, settings.names.pipeline).version
+    plan = plan_named(settings.project, settings.names.pipeline)
     compared = {line.mode for line in book.judged(settings)}
     for mode in (mode for mode in StreamMode if mode in compared):
         now = datetime.now(UTC)
         try:
-            reach = conditions.require_verified(
-                settings, version, mode, settings.cutover_hours, now
-            )
+            reach = conditions.require_verified(settings, plan, mode, settings.cutover_hours, now)
             conditions.require_running(settings, mode)
             table.add_row(mode, "[green]yes[/]", f"verified since {reach.since:%Y-%m-%d %H:%M}Z")
         except LockstepError as error:

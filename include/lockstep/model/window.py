@@ -1,4 +1,4 @@
-"""Windows of a result's time column, and when an hour is due."""
+"""Windows of a result's time column. Which windows a pipeline has: windows.py."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -47,13 +47,6 @@ class Window:
 HOUR = timedelta(hours=1)
 WINDOW_DUE_AFTER = timedelta(minutes=5)
 """Lets what was written just before the hour commit before the hour is read."""
-
-
-def last_due_window(as_of: datetime) -> Window:
-    """The latest window, a whole hour of UTC, whose hh:05 is not after `as_of`."""
-    due = (as_of - WINDOW_DUE_AFTER).astimezone(UTC)
-    end = due.replace(minute=0, second=0, microsecond=0)
-    return Window(end - HOUR, end)
 
 
 def _parse_instant(name: str, text: str) -> datetime:

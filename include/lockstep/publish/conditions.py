@@ -8,7 +8,9 @@ from lockstep.ledger import book
 from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, verified
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
-from lockstep.model.window import HOUR, last_due_window
+from lockstep.model.window import HOUR
+from lockstep.model.windows import Windows
+from lockstep.pipeline.plan import Plan
 from lockstep.publish.errors import CutoverRefusedError
 from lockstep.publish.table import Fed
 from lockstep.settings import Settings
@@ -24,16 +26,15 @@ POLL_SECONDS = 0.1
 
 
 def require_verified(
-    settings: Settings, version: str, mode: StreamMode, hours: int, as_of: datetime
+    settings: Settings, plan: Plan, mode: StreamMode, hours: int, as_of: datetime
 ) -> Verified:
     """Through the last window that is due, for so many hours without a gap; gives since when.
 
-    version: of the pipeline; what was compared in another one counts for nothing. A gap before
-    these hours does not matter. Raises CutoverRefusedError, naming the window that
-    is in the way.
+    What was compared in another version of the pipeline counts for nothing, and a gap before these
+    hours does not matter. Raises CutoverRefusedError, naming the window that is in the way.
     """
     lines = [line for line in book.judged(settings) if line.mode is mode]
-    reach, due = verified(lines, version), last_due_window(as_of)
+    reach, due = verified(lines, plan.version), windows_of(plan).last_due(as_of)
     if reach is None:
         raise CutoverRefusedError(
             mode, f"no window of {mode} has passed a comparison with the batch yet"
@@ -52,6 +53,12 @@ def require_verified(
             f"{hours} hours asked for: {_in_the_way_before(lines, reach.since)}",
         )
     return reach
+
+
+def windows_of(plan: Plan) -> Windows:
+    """The windows that the pipeline is run for."""
+    schedule = plan.manifest.schedule
+    return Windows() if schedule is None else Windows.of(schedule)
 
 
 def require_running(settings: Settings, mode: StreamMode) -> None:

@@ -133,7 +133,7 @@ def _required(
         raise CutoverRefusedError(feed, f"it is fed by {feed} already")
     if feed == BATCH:
         return None
-    reach = conditions.require_verified(settings, plan.version, StreamMode(feed), hours, as_of)
+    reach = conditions.require_verified(settings, plan, StreamMode(feed), hours, as_of)
     conditions.require_running(settings, StreamMode(feed))
     return reach
 

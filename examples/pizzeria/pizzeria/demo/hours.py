@@ -12,9 +12,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.airflow_ops.windows import due_at
 from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
+from lockstep.model.windows import Windows
 from lockstep.pipeline.names import sql_name
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
@@ -58,7 +58,7 @@ def hourly_delays(
     run_seconds: how long each window's run took, by the window's start.
     """
     delivered = {
-        window.start: due_at(window) + timedelta(seconds=run_seconds[window.start])
+        window.start: Windows().due_at(window) + timedelta(seconds=run_seconds[window.start])
         for window in windows
     }
     return _delays(

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.airflow_admin.client import AirflowClient, signed_in
-from lockstep.airflow_ops import windows as due_windows
 from lockstep.ledger.entries import Comparison
 from lockstep.model.window import Window
+from lockstep.model.windows import Windows
 from lockstep.settings import Settings
 
 from pizzeria.demo import comparisons, hourly_runs, hours, live_orders, streams
@@ -55,10 +55,9 @@ class Waiting:
 
 def past_windows(as_of: datetime, hours: int = HOURS) -> list[Window]:
     """The last `hours` windows whose hourly run is due by `as_of`, oldest first."""
-    last = due_windows.last_due(as_of)
-    return [
-        due_windows.hour_from(last.start - n * due_windows.HOUR) for n in reversed(range(hours))
-    ]
+    of_hours = Windows()
+    last = of_hours.last_due(as_of)
+    return [of_hours.at(last.start - n * of_hours.every) for n in reversed(range(hours))]
 
 
 def place_orders(

@@ -11,9 +11,9 @@ from lockstep.airflow_ops.dags.of_pipeline import PipelineDags, default_args
 from lockstep.airflow_ops.quality_gate import CheckQualityOperator
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator, spark_jars
 from lockstep.airflow_ops.timetables import WindowTimetable
-from lockstep.airflow_ops.windows import Windows
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import HOUR
+from lockstep.model.windows import Windows
 
 
 def hourly_dag(of: PipelineDags) -> DAG:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lockstep.airflow_ops.windows import Windows
+from lockstep.model.windows import Windows
 from lockstep.pipeline.errors import Problem
 from lockstep.pipeline.pipeline_names import PipelineNames
 from lockstep.pipeline.project import Pipeline

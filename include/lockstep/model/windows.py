@@ -1,4 +1,4 @@
-"""Which window a run of a pipeline's DAG is about. Never imports Airflow and reads no clock.
+"""The windows of a pipeline, when each is due, and which a run is about. Reads no clock.
 
 Windows follow each other without a gap from midnight on, and are due a while after their end: that
 lets what was written just before it commit before the window is read.
@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 from lockstep.errors import WindowError
 from lockstep.model.window import HOUR, WINDOW_DUE_AFTER, Window
-from lockstep.pipeline.manifest import Schedule
 
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
@@ -24,6 +23,14 @@ class RunTimes(Protocol):
     data_interval_start: datetime | None
     data_interval_end: datetime | None
     run_after: datetime
+
+
+class Schedule(Protocol):
+    """As a manifest has it."""
+
+    every: timedelta
+    delay: timedelta
+    zone: str
 
 
 @dataclass(frozen=True)
