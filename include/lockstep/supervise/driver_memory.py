@@ -7,9 +7,9 @@ import psutil
 from lockstep.errors import StreamError
 from lockstep.settings import Settings
 
-BASE_BYTES = 450 * 1024**2
+BASE_BYTES = 350 * 1024**2
 """In addition to the heap: the JVM's own, Python, Arrow. Measured: docs/decisions/streams.md."""
-MODE_BYTES = 60 * 1024**2
+MODE_BYTES = 160 * 1024**2
 """For each mode: its query, Delta's pages, and what it keeps of looked-up rows."""
 _UNITS = {"": 1024**2, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 """As Spark reads them; a number alone is in MiB."""
