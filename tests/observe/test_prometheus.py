@@ -96,6 +96,14 @@ def test_every_stream_is_shown_before_any_was_started(settings: Settings) -> Non
         assert health_of(samples, mode) == {"stopped"}
 
 
+def test_a_stream_of_another_pipeline_is_shown_by_its_address(settings: Settings) -> None:
+    write_desired(settings, "readings__outbox", DesiredState.RUNNING, "a test")
+    samples = scraped(settings)
+    assert (samples["up", "readings__outbox"], samples["wanted", "readings__outbox"]) == (0, 1)
+    assert (samples["up", OUTBOX], samples["wanted", OUTBOX]) == (0, 0)
+    assert health_of(samples, "readings__outbox") == {"starting"}
+
+
 @pytest.mark.usefixtures("running")
 def test_a_stream_at_work_shows_all_that_its_driver_says(settings: Settings) -> None:
     samples = scraped(settings)

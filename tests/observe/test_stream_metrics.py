@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from lockstep.model.modes import StreamMode
+from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.observe import stream_metrics
 from lockstep.observe.stream_metrics import SCHEMA, StreamMetrics, append
 from lockstep.settings import Settings
@@ -38,6 +38,22 @@ def written(settings: Settings) -> list[dict]:
     table = DeltaTable(settings.table_uri(STREAM_METRICS)).to_pyarrow_table()
     assert set(table.column_names) == set(SCHEMA.names)
     return table.sort_by([("measured_at", "ascending"), ("mode", "ascending")]).to_pylist()
+
+
+def test_streams_of_two_pipelines_have_own_names(settings: Settings, tmp_path: Path) -> None:
+    for pipeline in ("readings", "ratings"):
+        for file, text in (
+            (f"sql/{pipeline}/pipeline.toml", 'sources = ["plant"]\n'),
+            ("sources/plant/source.toml", 'database = "plant"\n'),
+        ):
+            (tmp_path / "include" / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "include" / file).write_text(text)
+    (tmp_path / "pyproject.toml").write_text('[tool.lockstep]\npipeline = "readings"\n')
+    here = settings.model_copy(update={"project": tmp_path})
+    append(here.of("readings"), [beat()])
+    append(here.of("ratings"), [beat(at=NOON + timedelta(seconds=1)), beat(HISTORY)])
+    modes = [row["mode"] for row in written(here)]
+    assert sorted(modes) == ["history", "outbox", "ratings__outbox"]
 
 
 def test_a_row_holds_what_the_heartbeat_says(settings: Settings) -> None:

@@ -19,6 +19,7 @@ from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState
+from lockstep.supervise.folder import workers
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import Heartbeat
 from lockstep.supervise.observation import Observation, observe
@@ -57,8 +58,12 @@ class StreamCollector(Collector):
         self._settings = settings
 
     def collect(self) -> Iterator[Metric]:
-        """Every query in `up`, `wanted` and `health`; in the others those whose value is known."""
-        seen = {str(mode): self._observed(mode) for mode in QUERIES}
+        """Every query in `up`, `wanted` and `health`; in the others those whose value is known.
+
+        Those of other pipelines, by their addresses, from when they were first started.
+        """
+        modes = dict.fromkeys([*map(str, QUERIES), *workers(self._settings)])
+        seen = {mode: self._observed(mode) for mode in modes}
         values = {mode: _values(observation) for mode, observation in seen.items()}
         for kind, described in ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS)):
             for name, description in described.items():

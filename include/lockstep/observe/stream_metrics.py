@@ -1,5 +1,8 @@
 """The Delta table of what each stream said of itself, a row every half a minute, for 30 days.
 
+mode is a stream's mode, or its address (`orders__outbox`) where its pipeline is not the project's
+own choice.
+
 Several drivers on one machine write it, by turns: who finds the table's lock taken leaves its turn
 out. A row is a measurement: one that is lost is a gap, and none is ever written twice.
 """
@@ -19,6 +22,7 @@ from lockstep.pipeline.names import METRICS_PATH
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.supervise.desired import read_desired
+from lockstep.supervise.folder import name_in_project
 from lockstep.supervise.heartbeat import Heartbeat, Latency, Percentiles
 
 log = logging.getLogger(__name__)
@@ -135,6 +139,7 @@ def _row(settings: Settings, beat: Heartbeat) -> dict[str, object]:
     same_name = {name: getattr(beat, name) for name in SCHEMA.names if hasattr(beat, name)}
     return {
         **same_name,
+        "mode": name_in_project(settings, beat.mode),
         **_latency_columns(beat.latency),
         "measured_at": measured_at,
         "measured_date": measured_at.date(),

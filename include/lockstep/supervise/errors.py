@@ -1,6 +1,7 @@
 """How a stream is not started or not stopped."""
 
 from lockstep.errors import StreamError
+from lockstep.pipeline.names import SEPARATOR
 
 
 class StreamBusyError(StreamError):
@@ -11,9 +12,17 @@ class StreamBusyError(StreamError):
             "publisher": ("publish status", "publish stop"),
             "history": ("stream status", "stream stop all"),  # of whichever driver hosts it
         }.get(mode, (f"stream status {mode}", f"stream stop {mode}"))
+        lockstep = "lockstep"
+        if SEPARATOR in mode:  # of another pipeline
+            pipeline, own = mode.split(SEPARATOR, 1)
+            lockstep, status, stop = (
+                f"lockstep --pipeline {pipeline}",
+                f"stream status {own}",
+                f"stream stop {own}",
+            )
         super().__init__(
             f"the stream {mode} is run by another process (pid {pid or 'unknown'}); "
-            f"`lockstep {status}` shows it, `lockstep {stop}` stops it"
+            f"`{lockstep} {status}` shows it, `{lockstep} {stop}` stops it"
         )
         self.mode, self.pid = mode, pid
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.names import SEPARATOR
+from lockstep.pipeline.pipeline_names import names_of
 from lockstep.settings import Settings
 
 STREAMS = "streams"
@@ -41,6 +42,19 @@ def stream_of(settings: Settings, name: str) -> tuple[Settings, str]:
 def folder_of_before(settings: Settings, mode: str) -> Path:
     """Where earlier versions had the files of a worker of their one pipeline."""
     return settings.home / STREAMS / mode
+
+
+def name_in_project(settings: Settings, mode: str) -> str:
+    """What a worker is called where all of a project's are listed.
+
+    That is its mode where it is of the project's own choice, or of its source, else its address.
+    """
+    address = mode_folder(settings, mode).name
+    try:
+        chosen = names_of(settings.project)
+    except PipelineError:
+        return address
+    return {chosen.worker(one): one for one in OWN}.get(address, address)
 
 
 def workers(settings: Settings) -> list[str]:
