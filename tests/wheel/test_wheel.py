@@ -14,6 +14,7 @@ import pytest
 from lockstep.project import MARKER, VARIABLE
 from packaging.requirements import Requirement
 
+from tests.project import PROJECT_DIR
 from tests.test_requirements import asked_for, canonical, pins, version_of
 from tests.wheel.environments import build_wheel, make_environment
 
@@ -107,6 +108,19 @@ def test_the_wheel_holds_the_library_alone(wheel: Path) -> None:
     with ZipFile(wheel) as held:
         tops = {name.split("/")[0] for name in held.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"lockstep"}
+
+
+def test_the_wheel_holds_every_file_of_the_library(wheel: Path) -> None:
+    """SQL, templates and the pages of DAGs, too, which no import would miss."""
+    include = PROJECT_DIR / "include"
+    files = {
+        file.relative_to(include).as_posix()
+        for file in (include / "lockstep").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    with ZipFile(wheel) as held:
+        assert files - set(held.namelist()) == set()
+    assert "lockstep/airflow_ops/dags/hourly.md" in files
 
 
 def test_the_wheel_asks_for_what_production_installs() -> None:
