@@ -14,6 +14,7 @@ from lockstep.cli.pipeline_lock import lock
 from lockstep.cli.pipeline_prepare import prepare
 from lockstep.cli.pipeline_run import run
 from lockstep.cli.pipeline_stream import stream
+from lockstep.cli.remove import remove_pipeline
 from lockstep.project import project_dir
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ app = typer.Typer(no_args_is_help=True)
 app.command()(run)
 app.command()(stream)
 app.command()(prepare)
+app.command(name="rm")(remove_pipeline)
 
 
 class ManifestKind(StrEnum):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.cli.pipeline_stream import source_start, source_stop, source_stream
+from lockstep.cli.remove import remove_source
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ app = typer.Typer(no_args_is_help=True)
 app.command(name="stream")(source_stream)
 app.command(name="start")(source_start)
 app.command(name="stop")(source_stop)
+app.command(name="rm")(remove_source)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What the source is called.")]
 
 
