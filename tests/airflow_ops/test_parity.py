@@ -1,8 +1,10 @@
 """What a run compares, how long it waits, and what a verdict means to Airflow."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import (
@@ -253,3 +255,64 @@ def test_a_window_that_is_none_is_said(settings):
     write_desired(settings, "outbox", DesiredState.RUNNING, "a test")
     with pytest.raises(AirflowFailException, match="not after its start"):
         parity.comparisons("", [], "2024-05-01T13Z", "2024-05-01T12Z")
+
+
+@pytest.fixture
+def tasks(settings, monkeypatch):
+    """The tasks of one run of the DAG, each with what its job was asked for; jobs pass.
+
+    waiting: the modes whose streams have not passed the cut.
+    """
+    asked: list[list[str]] = []
+    waiting: set[str] = set()
+
+    def job(self, _context) -> None:
+        modes = self.application_args[5::2]
+        asked.append(modes)
+        for mode in modes:
+            book.append(settings, replace(line(Verdict.PASS), mode=StreamMode(mode)), [])
+
+    monkeypatch.setattr(parity, "_is_waiting", lambda _settings, _window, mode: mode in waiting)
+    monkeypatch.setattr(SparkJobOperator, "execute", job)
+    monkeypatch.setattr(quality, "check_stream", lambda *_: PASSED)
+    for mode in ("outbox", "temporal", "lookup"):
+        write_desired(settings, mode, DesiredState.RUNNING, "a test")
+    began = datetime.now(UTC)
+
+    def run(mode: str, *, began_at: datetime = began) -> None:
+        arguments = parity.comparison_arguments(settings) | HOUR | {"mode": mode}
+        operator = CompareWindowOperator(task_id="compare", **arguments)
+        operator.compare({"dag_run": SimpleNamespace(start_date=began_at)})
+
+    return run, asked, waiting
+
+
+def test_the_first_task_of_a_window_compares_all_modes_in_one_session(tasks) -> None:
+    run, asked, _ = tasks
+    for mode in ("lookup", "outbox", "temporal"):
+        run(mode)
+    assert asked == [["lookup", "outbox", "temporal"]]
+
+
+def test_a_mode_that_has_not_passed_the_cut_keeps_no_other_waiting(tasks) -> None:
+    run, asked, waiting = tasks
+    waiting.add("temporal")
+    run("outbox")
+    run("lookup")
+    waiting.clear()
+    run("temporal")
+    assert asked == [["outbox", "lookup"], ["temporal"]]
+
+
+def test_another_run_of_the_dag_compares_again(tasks) -> None:
+    run, asked, _ = tasks
+    run("outbox")
+    run("outbox", began_at=datetime.now(UTC))
+    assert asked == [["outbox", "lookup", "temporal"], ["outbox", "lookup", "temporal"]]
+
+
+def test_a_comparison_that_had_to_wait_is_made_again_by_its_retry(tasks, settings) -> None:
+    run, asked, _ = tasks
+    book.append(settings, line(Verdict.WAITING), [])
+    run("outbox")
+    assert asked == [["outbox", "lookup", "temporal"]]

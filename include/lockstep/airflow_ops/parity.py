@@ -8,6 +8,7 @@ verdict.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -107,47 +108,73 @@ class CompareWindowOperator(SparkJobOperator):
         self.compare(context)
 
     def compare(self, context: dict[str, Any], event: dict[str, Any] | None = None) -> None:
-        """Submit the job, and end as its verdict says."""
-        began = datetime.now(UTC)
-        self.application_args = [
-            *("--start", self.window_start),
-            *("--end", self.window_end),
-            *("--mode", self.mode),
-        ]
-        failure = None
-        try:
-            super().execute(context)
-        except AirflowException as error:
-            failure = error
-        line = self._line_since(began)
+        """End as the verdict says; submit the job, unless another task of this run's did already.
+
+        A Spark session takes longer to start than a comparison: the job compares each mode of the
+        window that can be compared now, and the tasks of the others find their lines.
+        """
+        settings, began = Settings.load_for(self.pipeline), _began(context)
+        line = self._newest_line(settings, self.mode, began)
+        if line is None or line.verdict is Verdict.WAITING:
+            line = self._submit(context, settings, began)
         if line is None:
-            if failure is not None:
-                raise failure
             return
+        self._log_what_is_left(settings, line)
         broken = self._check_quality(line)
-        if failure is not None:
+        if line.verdict is not Verdict.PASS:
             _raise_verdict(line)
         if broken:
             raise broken
 
-    def _line_since(self, began: datetime) -> "Comparison | None":
-        """The ledger's line, if the job came to a verdict; says in the log what it leaves to do."""
+    def _submit(
+        self, context: dict[str, Any], settings: Settings, began: datetime
+    ) -> "Comparison | None":
+        """This mode's line; raises the job's failure when there is none."""
+        modes = [self.mode, *self._others(settings, began)]  # no other's failure costs ours
+        submitted = datetime.now(UTC)
+        self.application_args = [
+            *("--start", self.window_start),
+            *("--end", self.window_end),
+            *(option for mode in modes for option in ("--mode", mode)),
+        ]
+        failure = None
+        try:
+            super().execute(context)
+        except AirflowException as error:  # also for a verdict, of whichever mode
+            failure = error
+        line = self._newest_line(settings, self.mode, submitted)
+        if line is None and failure is not None:
+            raise failure
+        return line
+
+    def _others(self, settings: Settings, began: datetime) -> list[str]:
+        """The other modes that this run compares, and that can be compared now."""
+        window = Window.parse(self.window_start, self.window_end)
+        found = []
+        for mode in map(str, desired_modes(settings)):
+            with suppress(LockstepError):  # its own task says what is wrong
+                line = self._newest_line(settings, mode, began)
+                if mode != self.mode and line is None and not _is_waiting(settings, window, mode):
+                    found.append(mode)
+        return found
+
+    def _newest_line(self, settings: Settings, mode: str, since: datetime) -> "Comparison | None":
+        """The ledger's, of this window; None for none since then."""
         from lockstep.ledger import book
 
         window = Window.parse(self.window_start, self.window_end)
-        settings = Settings.load_for(self.pipeline)
-        lines = book.lines(settings, StreamMode(self.mode), since=window.start)
-        new = [line for line in lines if line.window == window and line.checked_at >= began]
-        if not new:
-            return None
-        if changed := new[-1].counts.get(DifferenceClass.CHANGED_AFTER_CUT, 0):
+        lines = book.lines(settings, StreamMode(mode), since=window.start)
+        new = [line for line in lines if line.window == window and line.checked_at >= since]
+        return new[-1] if new else None
+
+    def _log_what_is_left(self, settings: Settings, line: "Comparison") -> None:
+        if changed := line.counts.get(DifferenceClass.CHANGED_AFTER_CUT, 0):
             self.log.info(
                 "%s rows changed after the cut, and no later hour brings them: the DAG %s merges "
                 "them when you approve, %s with window_start %s and window_end %s",
                 *(f"{changed:,}", settings.names.repair_dag_id),
                 *(repair_dag_url(settings.names), self.window_start, self.window_end),
             )
-        return new[-1]
 
     def _check_quality(self, line: "Comparison") -> AirflowException | None:
         """Judge what was compared; what is to be raised unless the verdict says worse."""
@@ -206,17 +233,11 @@ def comparisons(
     events: extras of the hourly table's asset. start, end: a window asked for by hand, or empty.
     Raises AirflowFailException for a window that is none, AirflowSkipException when no stream runs.
     """
-    from lockstep.supervise.desired import DesiredState, read_desired
-
     settings = Settings.load_for(pipeline)
     try:
         asked = [Window.parse(start, end)] if start or end else []
         written = [Window.parse(e["window_start"], e["window_end"]) for e in events]
-        modes = [
-            mode
-            for mode in map(StreamMode, settings.names.modes)
-            if (desired := read_desired(settings, mode)) and desired.state is DesiredState.RUNNING
-        ]
+        modes = desired_modes(settings)
     except LockstepError as error:
         raise AirflowFailException(str(error)) from None
     if not modes:
@@ -231,6 +252,19 @@ def comparisons(
         for window in windows
         for mode in modes
     ]
+
+
+def desired_modes(settings: Settings) -> list[StreamMode]:
+    """The pipeline's streams that are to run. Raises StreamError for a damaged file."""
+    from lockstep.supervise.desired import is_desired
+
+    return [mode for mode in map(StreamMode, settings.names.modes) if is_desired(settings, mode)]
+
+
+def _began(context: dict[str, Any]) -> datetime:
+    """When the DAG's run began: a line of before is of another run. A cleared run begins again."""
+    run = context.get("dag_run")
+    return (run and run.start_date) or datetime.now(UTC)
 
 
 def _is_waiting(settings: Settings, window: Window, mode: str) -> bool:
