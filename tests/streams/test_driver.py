@@ -259,6 +259,27 @@ def test_a_capture_watch_that_ended_ends_the_modes_by_name(
         assert last_beat(at_work, mode) == (DriverState.FAILED, "CaptureUnwatchedError")
 
 
+def test_a_pipeline_whose_folder_is_broken_takes_no_other_along(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(project=project, home=project / "home", pipeline="readings")
+    one, worked = Driver(settings, ["temporal", "ratings__outbox"]), []
+
+    def modes_of(of: Settings) -> object:
+        if of.names.pipeline == "readings":
+            raise PipelineError("readings is broken")
+        return SimpleNamespace(name=of.names.pipeline)
+
+    monkeypatch.setattr(driver.Modes, "of", modes_of)
+    monkeypatch.setattr(one, "_work", lambda: worked.extend(one._leases))
+    assert one.run() == 2
+    assert worked == ["ratings__outbox"]
+    assert one._modes[HISTORY].name == "ratings"
+    failed = read_heartbeat(settings, "temporal")
+    assert (failed.state, failed.error.message) == (DriverState.FAILED, "readings is broken")
+    assert read_heartbeat(settings, "ratings__outbox").state is DriverState.STOPPED
+
+
 def test_streams_of_several_pipelines_go_by_mode_and_address_and_have_their_own_settings(
     project: Path,
 ) -> None:

@@ -89,13 +89,9 @@ class Driver:
         try:
             for mode in self._wanted:
                 self._beats.say(mode, DriverState.STARTING)
-            self._modes = {mode: Modes.of(of) for mode, (of, _) in self._streams.items()}
-            self._spark = self._session()
-            self._host_history()
-            for mode in self._wanted:
-                self._start(mode)
-            self._capture.start()
-            self._watch()
+            self._read_folders()
+            if self._leases:
+                self._work()
         except Exception as error:
             for mode in list(self._leases):
                 self._drop(mode, error)
@@ -152,6 +148,28 @@ class Driver:
             return
         self._runners[mode] = runner
         self._say(mode, DriverState.RUNNING, runner)
+
+    def _read_folders(self) -> None:
+        """A pipeline whose folder has problems is dropped, before Spark, and takes no other along.
+
+        The history goes with any pipeline of its source.
+        """
+        for mode in self._wanted:
+            try:
+                self._modes[mode] = Modes.of(self._streams[mode][0])
+            except LockstepError as error:
+                self._drop(mode, error)
+            else:
+                self._modes.setdefault(HISTORY, self._modes[mode])
+
+    def _work(self) -> None:
+        """Until no mode is left, or all are to stop."""
+        self._spark = self._session()
+        self._host_history()
+        for mode in [mode for mode in self._wanted if mode in self._leases]:
+            self._start(mode)
+        self._capture.start()
+        self._watch()
 
     def _watch(self) -> None:
         """Until no mode is left: drop what failed or is not desired; publish heartbeats."""
