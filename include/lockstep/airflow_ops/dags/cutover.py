@@ -51,7 +51,7 @@ def cutover_dag(of: PipelineDags) -> DAG:
 
         @task
         def check(params=None):
-            """Refuses, with the reason, what is not proved; else words it for the approval."""
+            """Refuses, with the reason, what is not proved; else says what the approval is of."""
             return cutover.question(pipeline, params["feed"], params["hours"])
 
         approve = ApprovalOperator(

@@ -79,9 +79,9 @@ class PipelineDags:
     def text(self, file: str, **words: str) -> str:
         """A file of this folder, about the pipeline."""
         text = (_TEXTS / file).read_text(encoding="utf-8")
-        words = {"PIPELINE": self.names.pipeline, "FACT": self.fact, **words}
-        for word, meaning in words.items():
-            text = re.sub(rf"\b{word}\b|(?<=_){word}\b|\b{word}(?=_)", meaning, text)
+        meanings = {"PIPELINE": self.names.pipeline, "FACT": self.fact, **words}
+        placeholder = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(meanings)})(?![A-Za-z0-9])")
+        text = placeholder.sub(lambda found: meanings[found[1]], text)
         return _GROUPS.sub(self.settings.command("").strip("`"), text)
 
     @property
