@@ -137,7 +137,7 @@ def test_a_drift_is_named_from_source_add_to_compare(
         assert words.count("dimension_drift") >= 2
         assert f"{names.factor} 1.500 → 3.000" in words
         assert f"transaction {planted}" in words
-    assert "fail" in status, "the ledger keeps what was found"
+    assert "✗" in status, "the ledger keeps what was found"
     assert max(map(len, shown.splitlines())) <= 100
     print(shown)  # noqa: T201 - to look at
 
