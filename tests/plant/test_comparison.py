@@ -287,9 +287,10 @@ def test_a_column_of_another_type_fails_the_window_before_its_rows_are_read(
     tables.log = [change | {"amount": None} for change in tables.log]
     tables.write_log()
     ready = readiness(tables.settings, tables.plan, WINDOW, MODE)
-    mode = StreamMode(MODE)
-    check = check_window(lambda: spark, tables.settings, tables.plan, WINDOW, mode, ready)
-    assert book.lines(tables.settings) == [check.line]
+    mode, project = StreamMode(MODE), tmp_path / "project"
+    settings = tables.settings.model_copy(update={"project": project})
+    check = check_window(lambda: spark, settings, tables.plan, WINDOW, mode, ready)
+    assert book.lines(settings) == [check.line]
     assert check.line.verdict is Verdict.FAIL
     assert check.line.reason == (
         f"the columns differ: {NAMES.amount}: decimal(18,6) in the hourly table, "
