@@ -4,7 +4,10 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """The database roles, least privilege each (include/postgres/roles.sql)."""
+    """The database roles, least privilege each (devstack/roles.sql).
+
+    OWNER and SHOP are the pizzeria's, of its source's roles.sql.
+    """
 
     ADMIN = "lockstep_admin"
     OWNER = "pizzeria_owner"

@@ -61,7 +61,7 @@ def test_what_the_image_copies_exists_and_is_not_hidden_from_the_build() -> None
 
 
 def test_the_image_holds_what_airflow_and_the_jobs_need_beside_the_library() -> None:
-    files = {"include/connectors", "include/postgres", "include/sources", "include/sql"}
+    files = {"include/connectors", "include/sources", "include/sql"}
     assert files | {"dags", "jobs", "plugins"} <= set(copied())
     assert ["ENV", "LOCKSTEP_PROJECT=/opt/lockstep"] in instructions()
 

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.services, pytest.mark.spark]
 
 JOINING = {StreamMode.TEMPORAL, StreamMode.TRANSACTION, HISTORY}
 """They read the changes of what orders refer to."""
-SQL = PROJECT_DIR / "include" / "postgres"
+SQL = PROJECT_DIR / "include" / "sources" / "pizzeria" / "database"
 WRITTEN_AGAIN = [f"UPDATE {table} SET name = name" for table in ("clients", "tables", "pizzas")]
 WITHOUT_VIEW = "DROP VIEW order_enriched_in"
 WITH_VIEW = [(SQL / name).read_text("utf-8") for name in ("order_enriched_in.sql", "grants.sql")]

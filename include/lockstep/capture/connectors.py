@@ -36,6 +36,7 @@ from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.pipeline_names import names_of
 from lockstep.pipeline.plan import Plan, plans_of
 from lockstep.pipeline.project import Project, Source, read_project
+from lockstep.pipeline.project_files import SOURCES
 from lockstep.pipeline.types import stopping_columns
 from lockstep.project import project_dir, read_project_file
 from lockstep.settings import Settings
@@ -126,7 +127,7 @@ def _of_template(settings: Settings, project: Project, source: Source) -> Connec
         tables=tables,
         full_identity=frozenset(tables),
         remedies=Remedies(
-            publish="run include/postgres/publication.sql",
+            publish=f"run {SOURCES / source.name}/database/publication.sql",
             register="`lockstep up`",
             begin_again="`lockstep capture reset`",
         ),

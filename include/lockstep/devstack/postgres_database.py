@@ -1,96 +1,181 @@
-"""What is inside PostgreSQL: roles and their passwords, the two databases, the project's schema.
+"""What is inside PostgreSQL: roles and their passwords, Airflow's database, that of each source.
 
-The SQL is in include/postgres; here is only who runs which file where. A digest of the files is
-kept as the database's comment, so that a prepared database is recognised and left alone.
+A source without a host is a database of this server, with the SQL of its folder's `database/`. Here
+is only who runs which file where. A digest of the files is kept as the database's comment, so that
+a prepared database is recognised and left alone.
 """
 
 import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
 from lockstep.accounts import AIRFLOW_DATABASE, Role
+from lockstep.errors import ServiceError
+from lockstep.pipeline.errors import ManifestError
+from lockstep.pipeline.folder import read_source_manifest
 from lockstep.pipeline.pipeline_names import names_of
-from lockstep.project import project_dir, read_project_file
+from lockstep.pipeline.project_files import SOURCE_FILE, SOURCES
+from lockstep.project import project_dir
 from lockstep.settings import Settings
 
-SQL_FOLDER = Path("include", "postgres")
-"""Below the project's folder."""
+DATABASE_FOLDER = "database"
+"""Of a source's folder: the SQL of its database."""
 ROLES_FILE = "roles.sql"
+"""Optional: roles of the source's applications. The administrator runs it."""
 OWNER_FILES = "owner_files.txt"
 """The files that the database's owner runs, in their order, a line each."""
-SOURCE_USERS = (Role.SHOP, Role.BATCH_READER, Role.CDC)
-"""Who may connect to the source's database, apart from its owner."""
+_SERVER_ROLES = Path(__file__).with_name("roles.sql")
+_READERS = (Role.BATCH_READER, Role.CDC)
+"""The library's roles, which may connect to each source's database."""
 
 
-def source_database() -> str:
-    """The database whose schema is include/postgres: that of the project's own pipeline.
+@dataclass(frozen=True)
+class _SourceDatabase:
+    """A source's database of this server. folder: of its SQL; files: those of the owner."""
 
-    Whichever pipeline a process works for, no other database gets this schema.
-    """
-    return names_of(project_dir()).database
+    name: str
+    folder: Path
+    files: tuple[Path, ...]
+
+    @property
+    def owner(self) -> str:
+        """The role that owns the database. It signs in only if the source's roles.sql says so."""
+        return f"{self.name}_owner"
+
+    @property
+    def roles(self) -> Path | None:
+        """The source's own roles, if it has any."""
+        file = self.folder / ROLES_FILE
+        return file if file.exists() else None
+
+    @property
+    def digest(self) -> str:
+        """Of every file that made it."""
+        return _digest([*([self.roles] if self.roles else []), *self.files])
 
 
 def prepare_database(settings: Settings) -> None:
-    """Bring roles, passwords, databases and the project's schema to what the files say.
+    """Bring roles, passwords and databases to what the files say.
 
-    Guarantee: a prepared server is left as it is, without a single write. Raises psycopg.Error
-    when the administrator cannot do it.
+    A source whose source.toml cannot be read is left as it is: `lockstep pipeline check` names it.
+
+    Guarantees: a prepared server is left as it is, without a single write; a database gets its SQL
+    whole or not at all, and one whose SQL fails keeps no other from being prepared. Raises
+    ServiceError naming each file that fails, psycopg.OperationalError when the server is lost.
     """
-    digest = _digest()
-    with _connect(settings, Role.ADMIN, "postgres") as admin:
-        prepared = _prepared_digest(admin) == digest
-        if not prepared:
-            admin.execute(_read(ROLES_FILE))
+    failures = []
+    with _connect(settings, "postgres") as admin:
+        _prepare_server(admin)
+        for one in _source_databases(project_dir()):
+            try:
+                _prepare(settings, admin, one)
+            except ServiceError as error:
+                failures.append(str(error))
         _set_passwords(settings, admin)
-        if prepared:
-            return
-        admin.execute("REVOKE ALL ON DATABASE postgres FROM PUBLIC")
-        _create_database(admin, source_database(), Role.OWNER, SOURCE_USERS)
-        _create_database(admin, AIRFLOW_DATABASE, Role.AIRFLOW, ())
-    _apply_schema(settings)
-    with _connect(settings, Role.ADMIN, "postgres") as admin:
-        admin.execute(
-            sql.SQL("COMMENT ON DATABASE {} IS {}").format(
-                sql.Identifier(source_database()), sql.Literal(digest)
-            )
-        )
+    if failures:
+        raise ServiceError("\n".join(failures))
 
 
-def _connect(settings: Settings, role: Role, database: str) -> psycopg.Connection:
+def _source_databases(project: Path) -> Iterator[_SourceDatabase]:
+    for file in sorted((project / SOURCES).glob(f"*/{SOURCE_FILE}")):
+        folder = file.parent / DATABASE_FOLDER
+        try:
+            manifest = read_source_manifest(project, file.parent.name)
+        except ManifestError:
+            continue
+        if manifest.host is not None:
+            continue
+        names = _text(folder / OWNER_FILES).split() if folder.is_dir() else []
+        yield _SourceDatabase(manifest.database, folder, tuple(folder / name for name in names))
+
+
+def _prepare_server(admin: psycopg.Connection) -> None:
+    """The library's own roles, and Airflow's database."""
+    digest = _digest([_SERVER_ROLES])
+    if _prepared_digest(admin, AIRFLOW_DATABASE) == digest:
+        return
+    admin.execute(_text(_SERVER_ROLES))
+    admin.execute("REVOKE ALL ON DATABASE postgres FROM PUBLIC")
+    _create_database(admin, AIRFLOW_DATABASE, Role.AIRFLOW, ())
+    _note_prepared(admin, AIRFLOW_DATABASE, digest)
+
+
+def _prepare(settings: Settings, admin: psycopg.Connection, wanted: _SourceDatabase) -> None:
+    digest = wanted.digest
+    if _prepared_digest(admin, wanted.name) == digest:
+        return
+    if wanted.roles:
+        with _named(wanted.roles):
+            admin.execute(_text(wanted.roles))
+    owner = sql.Identifier(wanted.owner)
+    if admin.execute("SELECT FROM pg_roles WHERE rolname = %s", [wanted.owner]).rowcount == 0:
+        admin.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(owner))
+    _create_database(admin, wanted.name, wanted.owner, _READERS)
+    with _connect(settings, wanted.name) as inside:
+        inside.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        inside.execute(sql.SQL("SET ROLE {}").format(owner))
+        with inside.transaction():
+            for file in wanted.files:
+                with _named(file):
+                    inside.execute(_text(file))
+    _note_prepared(admin, wanted.name, digest)
+
+
+def _connect(settings: Settings, database: str, role: Role = Role.ADMIN) -> psycopg.Connection:
     return psycopg.connect(**settings.connection(role, database), autocommit=True)
 
 
-def _read(name: str) -> str:
-    return read_project_file(SQL_FOLDER / name)
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ServiceError(f"{file} cannot be read: {error}") from None
 
 
-def _owner_files() -> list[str]:
-    return _read(OWNER_FILES).split()
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Of an error in a file's SQL: ServiceError with the file and what the server says."""
+    try:
+        yield
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error as error:
+        raise ServiceError(
+            f"{file} fails: {str(error).strip()}; correct it, and run `lockstep up` again"
+        ) from None
 
 
-def _digest() -> str:
-    contents = "\0".join(_read(name) for name in (ROLES_FILE, *_owner_files()))
+def _digest(files: Sequence[Path]) -> str:
+    contents = "\0".join(map(_text, files))
     return f"lockstep schema {hashlib.sha256(contents.encode()).hexdigest()}"
 
 
-def _prepared_digest(admin: psycopg.Connection) -> str | None:
+def _prepared_digest(admin: psycopg.Connection, database: str) -> str | None:
     row = admin.execute(
         "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",
-        [source_database()],
+        [database],
     ).fetchone()
     return row[0] if row else None
 
 
+def _note_prepared(admin: psycopg.Connection, database: str, digest: str) -> None:
+    comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
+    admin.execute(comment.format(sql.Identifier(database), sql.Literal(digest)))
+
+
 def _set_passwords(settings: Settings, admin: psycopg.Connection) -> None:
     """Set the passwords that do not work yet, hashed here so that the server never logs one."""
-    rows = admin.execute("SELECT rolname FROM pg_authid WHERE rolpassword IS NULL").fetchall()
-    without_password = {name for (name,) in rows}
+    rows = admin.execute("SELECT rolname, rolpassword IS NULL FROM pg_authid").fetchall()
+    without_password = dict(rows)
     for role in Role:
-        if role is Role.ADMIN:
+        if role is Role.ADMIN or role not in without_password:
             continue
-        if role not in without_password and _can_sign_in(settings, role):
+        if not without_password[role] and _can_sign_in(settings, role):
             continue
         hashed = admin.pgconn.encrypt_password(
             settings.password(role).encode(), role.encode(), b"scram-sha-256"
@@ -101,17 +186,17 @@ def _set_passwords(settings: Settings, admin: psycopg.Connection) -> None:
 
 
 def _can_sign_in(settings: Settings, role: Role) -> bool:
-    """Whether the role's own database takes its password."""
-    database = AIRFLOW_DATABASE if role is Role.AIRFLOW else source_database()
+    """Whether a database that the role may connect to takes its password."""
+    database = AIRFLOW_DATABASE if role is Role.AIRFLOW else names_of(project_dir()).database
     try:
-        _connect(settings, role, database).close()
+        _connect(settings, database, role).close()
     except psycopg.OperationalError:
         return False
     return True
 
 
 def _create_database(
-    admin: psycopg.Connection, name: str, owner: Role, users: tuple[Role, ...]
+    admin: psycopg.Connection, name: str, owner: str, users: tuple[Role, ...]
 ) -> None:
     database = sql.Identifier(name)
     if admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).rowcount == 0:
@@ -123,12 +208,3 @@ def _create_database(
         admin.execute(
             sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(user))
         )
-
-
-def _apply_schema(settings: Settings) -> None:
-    """Run the owner's files as one transaction: the schema changes whole or not at all."""
-    with _connect(settings, Role.ADMIN, source_database()) as admin:
-        admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-    with _connect(settings, Role.OWNER, source_database()) as owner, owner.transaction():
-        for name in _owner_files():
-            owner.execute(_read(name))

@@ -3,7 +3,6 @@
 How the connections come to see the snapshot is in snapshot_jdbc.py.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -11,9 +10,9 @@ from psycopg import sql
 from lockstep.cdc.cuts import ExportedSnapshot
 from lockstep.model.window import Window
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.pipeline_names import names_of
 from lockstep.pipeline.plan import Plan
-from lockstep.project import project_dir, read_project_file
+from lockstep.pipeline.project_files import PIPELINES
+from lockstep.project import read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.column_reads import ColumnRead, inside
 from lockstep.sources.slot_counts import count_slots
@@ -24,15 +23,15 @@ from lockstep.sources.window_slices import SlotCount
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_READS = Path("include", "postgres", "batch_reads")
+_READS = "batch_reads"
+"""Of a pipeline's folder: what its hourly run asks PostgreSQL for, where not generated."""
 VIEW_READ = "view"
 _BOUND = "{start}"
 
 
 def has_reads(settings: Settings) -> bool:
-    """Whether include/postgres/batch_reads is of the pipeline that is worked for: the project's."""
-    own = names_of(project_dir()).pipeline
-    return settings.names.pipeline == own and (project_dir() / _READS).is_dir()
+    """Whether the pipeline that is worked for has reads of its own in its folder."""
+    return (settings.project / PIPELINES / settings.names.pipeline / _READS).is_dir()
 
 
 def count_facts(exported: ExportedSnapshot, plan: Plan, window: Window) -> list[SlotCount]:
@@ -73,20 +72,21 @@ class SnapshotReader:
         }
 
     def _read(self, read: str, slices: list[Window], time: str) -> "DataFrame":
-        query = rendered(read, Window(slices[0].start, slices[-1].end))
+        query = rendered(self._plan, read, Window(slices[0].start, slices[-1].end))
         predicates = [between(time, part) for part in slices] if len(slices) > 1 else ["true"]
         return self._jdbc.read(query, f"{read}_read", predicates)
 
 
 def small_tables(plan: Plan) -> set[TableName]:
     """Those that a run reads whole, whatever its window: their reads have no bounds."""
-    return {name for name in plan.tables if _BOUND not in _text(name.name)}
+    return {name for name in plan.tables if _BOUND not in _text(plan, name.name)}
 
 
-def rendered(read: str, window: Window) -> sql.Composed:
-    """A query of include/postgres/batch_reads about the window."""
-    return sql.SQL(_text(read)).format(start=sql.Literal(window.start), end=sql.Literal(window.end))
+def rendered(plan: Plan, read: str, window: Window) -> sql.Composed:
+    """A query of the pipeline's batch_reads about the window."""
+    start, end = sql.Literal(window.start), sql.Literal(window.end)
+    return sql.SQL(_text(plan, read)).format(start=start, end=end)
 
 
-def _text(read: str) -> str:
-    return read_project_file(_READS / f"{read}.sql")
+def _text(plan: Plan, read: str) -> str:
+    return read_project_file(PIPELINES / plan.name / _READS / f"{read}.sql")

@@ -1,4 +1,5 @@
 -- Least privilege for each role. Run as pizzeria_owner in its database, after the schema.
+GRANT CONNECT ON DATABASE pizzeria TO shop;
 GRANT USAGE ON SCHEMA public TO shop, batch_reader, cdc;
 
 -- The shop's application: everyday work on its own tables, appending to the outbox.
