@@ -211,16 +211,17 @@ def reached_rows(query: Query, history: History, keys: set[int]) -> History:
     fetched: History = {str(one.table): [] for one in query.relations}
     fetched[str(query.fact)] = [one for one in history[str(query.fact)] if one[0][0] in keys]
     for step in needed_rows(query):
-        place = columns[str(step.from_table)].index(step.from_column)
-        values = [row[place] for row, _, _ in fetched[str(step.from_table)]]
+        places = [columns[str(step.from_table)].index(name) for name in step.from_columns]
+        values = [[row[place] for place in places] for row, _, _ in fetched[str(step.from_table)]]
         if step.is_element:
-            values = [value for array in values for value in array or ()]
-        place = columns[str(step.table)].index(step.column)
+            values = [[value] for (array,) in values for value in array or ()]
+        places = [columns[str(step.table)].index(name) for name in step.columns]
         known = fetched[str(step.table)]
         known += [
             one
             for one in history[str(step.table)]
-            if one[0][place] is not None and one[0][place] in values and one not in known
+            if (found := [one[0][place] for place in places])
+            if None not in found and found in values and one not in known
         ]
     return fetched
 

@@ -10,7 +10,9 @@ from tests.pipeline.shapes import PIZZERIA, SHAPES
 
 def steps(sql: str, key: str = "id") -> list[str]:
     return [
-        f"{one.table.name}.{one.column} = {one.from_table.name}.{one.from_column}"
+        " AND ".join(
+            f"{one.table.name}.{to} = {one.from_table.name}.{from_}" for to, from_ in one.equalities
+        )
         + ("[]" if one.is_element else "")
         for one in needed_rows(analysed(sql, key))
     ]
@@ -84,12 +86,30 @@ def test_the_edges_are_all_equalities_that_lead_to_a_relation() -> None:
         "table_assignment.id = orders.table_assignment_id",
         "items.order_id = orders.id",
     ]
-    edges = [(one.column, one.from_column) for one in join_edges(analysed(sql))]
+    edges = [pair for one in join_edges(analysed(sql)) for pair in one.equalities]
     assert edges == [
         ("id", "table_assignment_id"),
         ("order_id", "id"),
         ("pizza_id", "table_id"),
     ]
+
+
+def test_all_equalities_of_two_tables_are_one_look_up_by_the_key_where_it_is_among_them() -> None:
+    by_two = """
+        SELECT o.id, i.amount FROM orders o
+        LEFT JOIN items i ON i.order_id = o.id AND i.pizza_id = o.table_assignment_id"""
+    assert steps(by_two) == [
+        "items.order_id = orders.id AND items.pizza_id = orders.table_assignment_id"
+    ]
+    with_key = """
+        SELECT o.id, i.amount FROM orders o
+        LEFT JOIN items i ON i.order_id = o.id AND i.id = o.table_assignment_id"""
+    assert steps(with_key) == ["items.id = orders.table_assignment_id"]
+    of_other_tables = """
+        SELECT o.id, i.amount FROM orders o
+        LEFT JOIN table_assignment t ON t.id = o.table_assignment_id
+        LEFT JOIN items i ON i.order_id = o.id AND i.pizza_id = t.table_id"""
+    assert steps(of_other_tables)[1] == "items.order_id = orders.id"
 
 
 RANGE = "each micro-batch would read all of it"

@@ -17,6 +17,7 @@ from lockstep.streams.versions import FOREVER, TableVersions, Version, relation,
 from tests.plant.test_plan import NAMES, SENSOR, SITE, planned
 
 TABLE = "t"
+CITY = (NAMES.city,)
 
 
 def change(number: int, op: str, key: str | None = None, *values: object) -> Change:
@@ -91,7 +92,7 @@ def sites(tmp_path: Path) -> PlannedTable:
 
 
 def kept(table: PlannedTable, *versions: Version, settled: int = -1) -> TableVersions:
-    found = TableVersions(table, [NAMES.city])
+    found = TableVersions(table, [CITY])
     for version in versions:
         found.take(version, settled)
     return found
@@ -114,8 +115,8 @@ def test_what_ended_before_the_frontier_is_forgotten_also_where_it_was_found(
 ) -> None:
     old, new = Version(("A",), 1, ("A", "x")), Version(("A",), 5, ("A", "y"))
     both, one = kept(sites, old, new, settled=4), kept(sites, new, old, settled=5)
-    assert both.keys_by(NAMES.city, {"x"}) == both.keys_by(NAMES.city, {"y"}) == {("A",)}
-    assert (one.keys_by(NAMES.city, {"x"}), one.count) == (set(), 1)
+    assert both.keys_by(CITY, {("x",)}) == both.keys_by(CITY, {("y",)}) == {("A",)}
+    assert (one.keys_by(CITY, {("x",)}), one.count) == (set(), 1)
     assert list(one.versions([("A",)])) == [new]
 
 
@@ -131,7 +132,7 @@ def test_rows_live_as_of_a_commit(sites: PlannedTable) -> None:
 
 def test_values_are_found_without_nulls(sites: PlannedTable) -> None:
     rows = relation(sites, [Version(("A",), 1, ("A", None)), Version(("B",), 1, ("B", "y"))])
-    assert values_of(rows, NAMES.city, is_element=False) == {"y"}
+    assert values_of(rows, CITY, is_element=False) == {("y",)}
 
 
 def test_a_column_that_the_history_does_not_keep_is_named(tmp_path: Path) -> None:

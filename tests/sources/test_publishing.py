@@ -66,19 +66,21 @@ def plan(joins: str) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("joins", "foreign_keys"),
+    ("joins", "foreign_keys", "locked_by"),
     [
-        ("", []),
-        (JOIN_ITEM, [ITEMS]),
-        (JOIN_PRICE, [PRICES]),
-        (COUNT_LINES, [LINES]),
+        ("", [], []),
+        (JOIN_ITEM, [ITEMS], [("id",)]),
+        (JOIN_PRICE, [PRICES], [("item_id", "region")]),
+        (f"{JOIN_ITEM} AND item.region = sale.region", [ITEMS], [("id",)]),
+        (COUNT_LINES, [LINES], [("sale_id",)]),
     ],
-    ids=["nothing", "one column", "two columns", "rows that refer to the fact"],
+    ids=["nothing", "one column", "two columns", "and another", "rows that refer to the fact"],
 )
-def test_what_follows_foreign_keys_can_be_published(
-    joins: str, foreign_keys: list[frozenset]
+def test_what_follows_foreign_keys_is_locked_by_their_columns(
+    joins: str, foreign_keys: list[frozenset], locked_by: list[tuple[str, ...]]
 ) -> None:
-    publishing._require_foreign_keys(plan(joins), foreign_keys)
+    found = publishing._locked_look_ups(plan(joins), foreign_keys)
+    assert [step.columns for step in found] == locked_by
 
 
 @pytest.mark.parametrize(
@@ -98,4 +100,4 @@ def test_what_another_transaction_could_add_is_refused(
     joins: str, foreign_keys: list[frozenset], named: str
 ) -> None:
     with pytest.raises(PipelineError, match=named):
-        publishing._require_foreign_keys(plan(joins), foreign_keys)
+        publishing._locked_look_ups(plan(joins), foreign_keys)

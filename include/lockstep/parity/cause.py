@@ -94,7 +94,7 @@ class Between:
         return found
 
     def _remove_unjoined(self, found: dict[TableName, set[str]], place: Place) -> None:
-        """Steps follow one equality of a join; a row that another one leaves out is not reached."""
+        """Steps may not follow all equalities of a join; one that leaves a row out counts, too."""
         before = 0
         while before != (before := _count(found)):
             for table, equalities in self._equalities.items():
@@ -108,7 +108,7 @@ class Between:
         is_there = row.values(in_stream) is not None and row.values(in_cut) is not None
         if is_there and not is_at_both:
             steps = (*self.plan.steps, *self._equalities.get(table.name, ()))
-            leading_in = {step.column for step in steps if step.table == table.name}
+            leading_in = {one for step in steps if step.table == table.name for one in step.columns}
             columns = [name for name in columns if name in leading_in]
         first, last = sorted((in_stream, in_cut))
         changed: dict[int, dict[str, tuple[Any, Any]]] = defaultdict(dict)

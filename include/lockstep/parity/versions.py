@@ -26,6 +26,8 @@ from lockstep.pipeline.values import comparable
 
 NOWHERE = -1
 """The place of a row that is not there yet."""
+Columns = tuple[str, ...]
+Values = tuple[Any, ...]
 _COLUMNS = ["row_key", "op", "row", "tx_id", "commit_lsn", "committed_at"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -84,7 +86,7 @@ class RowHistories:
     def __init__(self, tables: Mapping[TableName, PlannedTable]) -> None:
         self._tables = tables
         self._rows: dict[TableName, dict[str, RowHistory]] = {name: {} for name in tables}
-        self._with: dict[tuple[TableName, str], dict[Any, set[str]]] = {}
+        self._with: dict[tuple[TableName, Columns], dict[Values, set[str]]] = {}
 
     def add(self, rows: Iterable[RowHistory]) -> None:
         """Rows of any tables, with all of their versions."""
@@ -96,42 +98,47 @@ class RowHistories:
         """The rows of a table by key."""
         return self._rows[table]
 
-    def values_of(self, step: Reach) -> set[Any]:
+    def values_of(self, step: Reach) -> set[Values]:
         """The values by which a step leads on, of all versions that are there."""
-        place = self._tables[step.from_table].columns.index(step.from_column)
         rows = self._rows[step.from_table].values()
-        versions = (one.values for row in rows for one in row.versions)
-        return {value for row in versions if row for value in leading(row[place], step)}
+        return self._leading(step, (one.values for row in rows for one in row.versions))
 
     def led_to(self, step: Reach, row_keys: Iterable[str], place: Place) -> set[str]:
         """The rows to which a step leads from these, by the versions valid at one point."""
-        from_place = self._tables[step.from_table].columns.index(step.from_column)
-        to_place = self._tables[step.table].columns.index(step.column)
+        values_in = _values_in(self._tables[step.table], step.columns)
         leaders = (self._valid(step.from_table, row_key, place) for row_key in row_keys)
-        values = {value for row in leaders if row for value in leading(row[from_place], step)}
         return {
             row_key
-            for value in values
-            for row_key in self._ever_with(step.table, step.column, value)
-            if (row := self._valid(step.table, row_key, place))
-            and comparable(row[to_place]) == value
+            for values in self._leading(step, leaders)
+            for row_key in self._ever_with(step.table, step.columns, values)
+            if (row := self._valid(step.table, row_key, place)) and values_in(row) == values
+        }
+
+    def _leading(self, step: Reach, rows: Iterable[tuple[Any, ...] | None]) -> set[Values]:
+        columns = self._tables[step.from_table].columns
+        places = [columns.index(name) for name in step.from_columns]
+        return {
+            values
+            for row in rows
+            if row
+            for values in leading(tuple(row[place] for place in places), step)
         }
 
     def _valid(self, table: TableName, row_key: str, place: Place) -> tuple[Any, ...] | None:
         row = self._rows[table][row_key]
         return row.values(place(row))
 
-    def _ever_with(self, table: TableName, column: str, value: Any) -> Collection[str]:
-        """The keys of the rows that had a value (as `leading` gives it) in any version."""
-        if (table, column) not in self._with:
-            place = self._tables[table].columns.index(column)
-            found: dict[Any, set[str]] = defaultdict(set)
+    def _ever_with(self, table: TableName, columns: Columns, values: Values) -> Collection[str]:
+        """The keys of the rows that had these values (as `leading` gives them) in any version."""
+        if (table, columns) not in self._with:
+            values_in = _values_in(self._tables[table], columns)
+            found: dict[Values, set[str]] = defaultdict(set)
             for row_key, row in self._rows[table].items():
                 for one in row.versions:
                     if one.values:
-                        found[comparable(one.values[place])].add(row_key)
-            self._with[table, column] = found
-        return self._with[table, column].get(value, ())
+                        found[values_in(one.values)].add(row_key)
+            self._with[table, columns] = found
+        return self._with[table, columns].get(values, ())
 
 
 class HistoryReader:
@@ -161,22 +168,22 @@ class HistoryReader:
             in_order = tuple(versions[lsn] for lsn in sorted(versions))
             yield RowHistory(table, row_key, in_order)
 
-    def keys_with(self, table: TableName, column: str, values: Collection[Any]) -> set[str]:
-        """The keys of a table's rows of which a version has one of the values in a column.
+    def keys_with(self, table: TableName, columns: Columns, values: Collection[Values]) -> set[str]:
+        """The keys of a table's rows of which a version has some of the values in these columns.
 
-        values: as `leading` gives them. Reads the table's whole history, unless the column is its
+        values: as `leading` gives them. Reads the table's whole history, unless the columns are its
         primary key.
         """
         planned = self._tables[table]
-        if planned.key == (column,):
-            return {planned.key_text((value,)) for value in values}
+        if planned.key == columns:
+            return set(map(planned.key_text, values))
         if not values:
             return set()
-        place = planned.columns.index(column)
+        values_in = _values_in(planned, columns)
         return {
             row_key
             for row_key, row in self._read(["row_key", "row"], _of(table) & (ds.field("op") != "d"))
-            if comparable(self._decoded(table, row)[place]) in values
+            if values_in(self._decoded(table, row)) in values
         }
 
     def _read(self, columns: list[str], condition: ds.Expression) -> Iterator[tuple[Any, ...]]:
@@ -212,11 +219,11 @@ def reached_rows(reader: HistoryReader, plan: Plan, facts: Collection[str]) -> R
     """
     rows = RowHistories(plan.tables)
     rows.add(reader.of_keys(plan.fact.name, facts))
-    followed: dict[Reach, set[Any]] = {step: set() for step in plan.steps}
+    followed: dict[Reach, set[Values]] = {step: set() for step in plan.steps}
     while more := {s: new for s in plan.steps if (new := rows.values_of(s) - followed[s])}:
         for step, values in more.items():
             followed[step] |= values
-            row_keys = reader.keys_with(step.table, step.column, values)
+            row_keys = reader.keys_with(step.table, step.columns, values)
             rows.add(reader.of_keys(step.table, row_keys - rows.of(step.table).keys()))
     return rows
 
@@ -235,8 +242,14 @@ def is_seen(tx_id: int | None, seen: DatabaseSnapshot) -> bool:
     return tx_id is None or (tx_id < seen.xmax and tx_id not in seen.in_progress)
 
 
-def leading(value: Any, step: Reach) -> Iterator[Any]:
-    """The values by which a step leads on from a row's value; nulls lead nowhere."""
-    for one in (value or ()) if step.is_element else (value,):
-        if one is not None:
-            yield comparable(one)
+def leading(values: Values, step: Reach) -> Iterator[Values]:
+    """The values by which a step leads on from those of a row; nulls lead nowhere."""
+    for one in ((element,) for element in values[0] or ()) if step.is_element else (values,):
+        if None not in one:
+            yield tuple(map(comparable, one))
+
+
+def _values_in(table: PlannedTable, columns: Columns) -> Callable[[Values], Values]:
+    """Takes the values of these columns out of those of a row."""
+    places = [table.columns.index(name) for name in columns]
+    return lambda row: tuple(comparable(row[place]) for place in places)

@@ -7,11 +7,11 @@ One statement, so one snapshot. Its rows, in no order:
 - the snapshot, and a position of the log at or after the commit of all that this snapshot sees.
 
 A commit's time is null where PostgreSQL no longer keeps it (the row was frozen since): long ago. A
-row deleted since leaves no time. Where a look-up's column is unique, a row that is missing shows
-that; where it is not, nothing would, so no fact counts as whole.
+row deleted since leaves no time. Where a look-up's columns are unique, a row that is missing shows
+that; where they are not, nothing would, so no fact counts as whole.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,8 +50,10 @@ CROSS JOIN LATERAL (
     SELECT
         max(pg_xact_commit_timestamp(found.xmin)) AS newest_committed_at,
         {is_whole} AS is_whole{more}
-    FROM {table} AS found WHERE found.{column} = {values}
+    FROM {table} AS found WHERE {is_found}
 ) AS {alias}""")
+_Unique = Collection[tuple[TableName, frozenset[str]]]
+"""Columns that are unique together."""
 
 
 def look_up_statement(
@@ -71,7 +73,7 @@ def look_up_statement(
         )
     columns = view_columns(connection, plan, role)
     found = connection.execute(_UNIQUE.read_text(encoding="utf-8"))
-    unique = {(TableName(schema, table), column) for schema, table, column in found}
+    unique = {(TableName(schema, table), frozenset(columns)) for schema, table, columns in found}
     return _statement(catalog, plan, columns, unique).as_string()
 
 
@@ -79,7 +81,7 @@ def _statement(
     catalog: Catalog,
     plan: Plan,
     columns: Sequence[ViewColumn],
-    unique: set[tuple[TableName, str]],
+    unique: _Unique,
 ) -> sql.Composed:
     fact, by_name = catalog.table(plan.fact.name), {one.name: one for one in columns}
     types = [fact.column(name).type for name in fact.key]
@@ -123,14 +125,14 @@ def _statement(
 class _LookUp:
     """One step.
 
-    values: of its column, those that are looked up. is_one: it finds one row at the most. kept: its
-    table's columns that later steps look up by, each with its name in the statement, which is
-    written when all steps are known.
+    is_found: the condition of its rows. is_one: it finds one row at the most. kept: its table's
+    columns that later steps look up by, each with its name in the statement, which is written when
+    all steps are known.
     """
 
     step: Reach
     alias: str
-    values: sql.Composable
+    is_found: sql.Composable
     is_whole: sql.Composable
     is_one: bool
     kept: dict[str, str] = field(default_factory=dict)
@@ -146,21 +148,25 @@ class _LookUp:
             is_whole=self.is_whole,
             more=sql.SQL("").join(more),
             table=_identifier(self.step.table),
-            column=sql.Identifier(self.step.column),
-            values=self.values,
+            is_found=self.is_found,
             alias=sql.Identifier(self.alias),
         )
 
 
-def _look_ups(plan: Plan, unique: set[tuple[TableName, str]]) -> Iterator[_LookUp]:
+def _look_ups(plan: Plan, unique: _Unique) -> Iterator[_LookUp]:
     made: list[_LookUp] = []
     for place, step in enumerate(plan.steps):
-        values, is_one = _values(plan, step, made)
-        is_unique = (step.table, step.column) in unique
+        _require_followed(plan, step, made)
+        sides = [_values(plan, step, column, made) for column in step.from_columns]
+        values = [side for side, _ in sides]
+        is_one = all(is_one for _, is_one in sides)
+        is_unique = any(
+            table == step.table and columns <= {*step.columns} for table, columns in unique
+        )
         found = _LookUp(
             step=step,
             alias=f"look_up_{place}",
-            values=values if is_one else sql.SQL("ANY({})").format(values),
+            is_found=_is_found(step, values, is_one),
             is_whole=_is_whole(values, is_one, is_unique),
             is_one=is_one and is_unique,
         )
@@ -168,20 +174,29 @@ def _look_ups(plan: Plan, unique: set[tuple[TableName, str]]) -> Iterator[_LookU
         yield found
 
 
-def _values(plan: Plan, step: Reach, made: Sequence[_LookUp]) -> tuple[sql.Composable, bool]:
-    """What the step looks up, and whether it is one value; otherwise it is an array."""
-    is_of_fact = step.from_table == plan.fact.name
-    of_fact = sql.Identifier("fact", step.from_column)
-    leading = [one for one in made if one.step.table == step.from_table]
-    if step.is_element and (leading or not is_of_fact):
+def _require_followed(plan: Plan, step: Reach, made: Sequence[_LookUp]) -> None:
+    is_looked_up = any(one.step.table == step.from_table for one in made)
+    if step.is_element and (is_looked_up or step.from_table != plan.fact.name):
         raise PipelineError(
             f"pipeline {plan.name}: mode lookup does not follow {step.from_table}."
-            f"{step.from_column}, an array of a table that is looked up: leave the mode out"
+            f"{step.from_columns[0]}, an array of a table that is looked up: leave the mode out"
         )
+
+
+def _values(
+    plan: Plan, step: Reach, from_column: str, made: Sequence[_LookUp]
+) -> tuple[sql.Composable, bool]:
+    """What the step looks a column up by, and whether it is one value; otherwise it is an array.
+
+    The arrays of a step's columns have a place for each row that leads on.
+    """
+    is_of_fact = step.from_table == plan.fact.name
+    of_fact = sql.Identifier("fact", from_column)
+    leading = [one for one in made if one.step.table == step.from_table]
     if not leading:
         return of_fact, not step.is_element
     kept = [
-        sql.Identifier(one.alias, one.kept.setdefault(step.from_column, f"kept_{len(one.kept)}"))
+        sql.Identifier(one.alias, one.kept.setdefault(from_column, f"kept_{len(one.kept)}"))
         for one in leading
     ]
     if is_of_fact:
@@ -191,14 +206,26 @@ def _values(plan: Plan, step: Reach, made: Sequence[_LookUp]) -> tuple[sql.Compo
     return sql.SQL(" || ").join(kept), False
 
 
-def _is_whole(values: sql.Composable, is_one: bool, is_unique: bool) -> sql.Composable:
+def _is_found(step: Reach, values: Sequence[sql.Composable], is_one: bool) -> sql.Composable:
+    columns = [sql.Identifier("found", column) for column in step.columns]
+    if not is_one:
+        return _are_asked(columns, values)
+    pairs = zip(columns, values, strict=True)
+    return sql.SQL(" AND ").join(sql.SQL("{} = {}").format(*pair) for pair in pairs)
+
+
+def _is_whole(values: Sequence[sql.Composable], is_one: bool, is_unique: bool) -> sql.Composable:
+    """Whether all that is referred to was found; what has a null refers to nothing."""
     if not is_unique:
         return sql.SQL("false")
     if is_one:
-        return sql.SQL("({} IS NULL OR count(*) > 0)").format(values)
+        is_null = (sql.SQL("{} IS NULL").format(value) for value in values)
+        return sql.SQL("({} OR count(*) > 0)").format(sql.SQL(" OR ").join(is_null))
+    names = [sql.Identifier(f"value_{place}") for place in range(len(values))]
     return sql.SQL(
-        "count(*) = (SELECT count(DISTINCT value) FROM unnest({}) AS of_array (value))"
-    ).format(values)
+        "count(*) = (SELECT count(DISTINCT ({names})) FROM unnest({values}) AS of_array ({names}) "
+        "WHERE ({names}) IS NOT NULL)"
+    ).format(names=sql.SQL(", ").join(names), values=sql.SQL(", ").join(values))
 
 
 def _are_asked(columns: Sequence[sql.Composable], arrays: Sequence[sql.Composable]) -> sql.Composed:

@@ -13,12 +13,13 @@ yet cannot be locked: so each look-up must follow a foreign key.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
-from lockstep.pipeline.catalog import Catalog, TableName
+from lockstep.pipeline.catalog import Catalog, Table, TableName
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import publish_function
@@ -87,8 +88,8 @@ def publishing_statements(
     if not modes:
         return []
     columns = view_columns(connection, plan, role)
-    _require_foreign_keys(plan, _foreign_keys(connection))
-    function = _function(plan, source.catalog, columns, modes).as_string()
+    look_ups = _locked_look_ups(plan, _foreign_keys(connection))
+    function = _function(plan, source.catalog, columns, modes, look_ups).as_string()
     made = [function, *_rights(plan, source.catalog)]
     if Mode.OUTBOX not in modes:
         return made
@@ -119,24 +120,40 @@ def _foreign_keys(connection: psycopg.Connection) -> list[frozenset[_Pair]]:
     return [frozenset(pairs) for pairs in found.values()]
 
 
-def _require_foreign_keys(plan: Plan, foreign_keys: Collection[frozenset[_Pair]]) -> None:
-    """A look-up follows one, or finds rows that refer to the fact: its lock keeps others out."""
-    joined = {
-        (one.from_table, one.from_column, one.table, one.column) for one in join_edges(plan.query)
-    }
+def _locked_look_ups(plan: Plan, foreign_keys: Collection[frozenset[_Pair]]) -> list[Reach]:
+    """The query's look-ups, by the columns of foreign keys alone: a row found by another one could
+    come to be found after the lock.
+
+    Each follows a foreign key, or finds rows that refer to the fact, whose lock keeps others out.
+    """
+    joined = {pair for edge in join_edges(plan.query) for pair in _pairs(edge)}
     safe = {pair for pairs in foreign_keys if pairs <= joined for pair in pairs}
     back = {_reversed(pair) for pairs in foreign_keys for pair in pairs}
+    found = []
     for step in plan.steps:
-        pair = (step.from_table, step.from_column, step.table, step.column)
-        is_of_fact = step.from_table == plan.fact.name and pair in back
-        if step.is_element or not (pair in safe or is_of_fact):
-            refers = f"{step.from_table}.{step.from_column}"
+        kept = _pairs(step) & (safe | back if step.from_table == plan.fact.name else safe)
+        if step.is_element or not kept:
+            refers = f"{step.from_table}.{', '.join(step.from_columns)}"
             raise PipelineError(
-                f"pipeline {plan.name}: {refers} refers to {step.table}.{step.column} without a "
+                f"pipeline {plan.name}: {refers} refers to {step.table}."
+                f"{', '.join(step.columns)} without a "
                 "foreign key, so a row that is not there yet could come between publishing and "
                 "the commit: add a FOREIGN KEY that is not deferrable, or leave modes outbox and "
                 "message out"
             )
+        pairs = [pair for pair in step.equalities if _pair(step, pair) in kept]
+        columns, from_columns = zip(*pairs, strict=True)
+        found.append(replace(step, columns=columns, from_columns=from_columns))
+    return found
+
+
+def _pairs(step: Reach) -> set[_Pair]:
+    return {_pair(step, equality) for equality in step.equalities}
+
+
+def _pair(step: Reach, equality: tuple[str, str]) -> _Pair:
+    column, from_column = equality
+    return step.from_table, from_column, step.table, column
 
 
 def _reversed(pair: _Pair) -> _Pair:
@@ -145,7 +162,11 @@ def _reversed(pair: _Pair) -> _Pair:
 
 
 def _function(
-    plan: Plan, catalog: Catalog, columns: Sequence[ViewColumn], modes: Collection[Mode]
+    plan: Plan,
+    catalog: Catalog,
+    columns: Sequence[ViewColumn],
+    modes: Collection[Mode],
+    look_ups: Sequence[Reach],
 ) -> sql.Composed:
     fact, name = catalog.table(plan.fact.name), publish_function(plan.name)
     by_name = {one.name: one for one in columns}
@@ -165,7 +186,7 @@ def _function(
         op=values[-1],
         fact=_identifier(fact.name),
         is_fact=_equal([sql.Identifier(column) for column in fact.key], values),
-        locks=sql.SQL("\n").join(_locks(plan, catalog, values)),
+        locks=sql.SQL("\n").join(_locks(look_ups, fact, catalog, values)),
         row=rows_as_json(values[-1], columns, rows),
         view_text=sql.SQL(str(view_of(plan)).replace("'", "''").replace("%", "%%")),
         key=key_as_json(key, values[:-1]),
@@ -173,11 +194,12 @@ def _function(
     )
 
 
-def _locks(plan: Plan, catalog: Catalog, values: Sequence[sql.SQL]) -> Iterator[sql.Composed]:
+def _locks(
+    look_ups: Sequence[Reach], fact: Table, catalog: Catalog, values: Sequence[sql.SQL]
+) -> Iterator[sql.Composed]:
     """A statement for each look-up, over the rows that those before it have locked."""
-    fact = catalog.table(plan.fact.name)
     locked = {fact.name: [_equal([sql.Identifier(column) for column in fact.key], values)]}
-    for step in plan.steps:
+    for step in look_ups:
         rows = _led_to(step, locked[step.from_table])
         locked.setdefault(step.table, []).append(rows)
         key = map(sql.Identifier, catalog.table(step.table).key)
@@ -185,9 +207,10 @@ def _locks(plan: Plan, catalog: Catalog, values: Sequence[sql.SQL]) -> Iterator[
 
 
 def _led_to(step: Reach, from_rows: Sequence[sql.Composable]) -> sql.Composed:
-    return sql.SQL("{column} IN (SELECT {from_column} FROM {from_table} WHERE {rows})").format(
-        column=sql.Identifier(step.column),
-        from_column=sql.Identifier(step.from_column),
+    columns = sql.SQL(", ").join(map(sql.Identifier, step.columns))
+    return sql.SQL("{columns} IN (SELECT {from_columns} FROM {from_table} WHERE {rows})").format(
+        columns=columns if len(step.columns) == 1 else sql.SQL("({})").format(columns),
+        from_columns=sql.SQL(", ").join(map(sql.Identifier, step.from_columns)),
         from_table=_identifier(step.from_table),
         rows=sql.SQL(" OR ").join(from_rows),
     )

@@ -14,7 +14,14 @@ from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import Key, RowVersion, TableRow, text_of
-from lockstep.streams.versions import KEPT_ROWS_MAX, TableVersions, Version, relation, values_of
+from lockstep.streams.versions import (
+    KEPT_ROWS_MAX,
+    Columns,
+    TableVersions,
+    Version,
+    relation,
+    values_of,
+)
 
 STORED_SECONDS_MAX = 120.0
 """A stream waits this long for the history to get on."""
@@ -97,14 +104,15 @@ class NeededVersions:
         found[fact] = relation(self._plan.fact, facts)
         for step in self._plan.steps:
             table = self._plan.tables[step.table]
-            values = values_of(found[step.from_table], step.from_column, is_element=step.is_element)
+            leading = found[step.from_table]
+            values = values_of(leading, step.from_columns, is_element=step.is_element)
             kept = self._kept.get(text_of(step.table))
             if kept is not None:
-                keys.setdefault(step.table, set()).update(kept.keys_by(step.column, values))
+                keys.setdefault(step.table, set()).update(kept.keys_by(step.columns, values))
                 found[step.table] = kept.relation(keys[step.table])
             else:
                 self.wait_until_stored(self._taken)
-                more = self._history.versions_by(table, step.column, values)
+                more = self._history.versions_by(table, step.columns, values)
                 stored.setdefault(step.table, []).extend(more)
                 found[step.table] = relation(table, _once(stored[step.table]))
         return found
@@ -135,9 +143,9 @@ class NeededVersions:
 
 def _kept_tables(plan: Plan) -> dict[TableName, TableVersions]:
     """The tables that look-ups lead to, each with the columns by which they do."""
-    columns: dict[TableName, set[str]] = {}
+    columns: dict[TableName, set[Columns]] = {}
     for step in plan.steps:
-        columns.setdefault(step.table, set()).add(step.column)
+        columns.setdefault(step.table, set()).add(step.columns)
     return {name: TableVersions(plan.tables[name], found) for name, found in columns.items()}
 
 

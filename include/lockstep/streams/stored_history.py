@@ -23,7 +23,7 @@ from lockstep.pipeline.values import comparable
 from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams.table_rows import Key, TableRow
-from lockstep.streams.versions import Version
+from lockstep.streams.versions import Columns, Version
 
 _VERSIONS = Template(Path(__file__).with_name("history_versions.sql").read_text(encoding="utf-8"))
 _READ = ["row_key", "row", "commit_lsn"]
@@ -82,19 +82,20 @@ class StoredHistory:
         return self._found(table, ds.field("row_key").isin(texts))
 
     def versions_by(
-        self, table: PlannedTable, column: str, values: Collection[object]
+        self, table: PlannedTable, columns: Columns, values: Collection[Key]
     ) -> list[Version]:
-        """All versions of the rows of which a version has one of the values, in the same order.
+        """All versions of the rows of which a version has some of the values, in the same order.
 
-        By another column than the key the whole table is read.
+        By other columns than the key the whole table is read.
         """
-        if (column,) == table.key:
-            return self.versions_of(table, [(value,) for value in values])
-        place = table.columns.index(column)
+        if columns == table.key:
+            return self.versions_of(table, values)
+        places = [table.columns.index(name) for name in columns]
         keys = {
             version.key
             for version in self.versions(table, None)
-            if version.values is not None and comparable(version.values[place]) in values
+            if version.values is not None
+            and tuple(comparable(version.values[place]) for place in places) in values
         }
         return self.versions_of(table, keys)
 

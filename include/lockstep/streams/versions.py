@@ -23,6 +23,7 @@ SMALL_ROWS_MAX = 500
 """A table of so few rows is joined as a whole, and stays bound until it changes."""
 FOREVER = 2**63 - 1
 Values = tuple[object, ...] | None
+Columns = tuple[str, ...]
 
 
 class Version(NamedTuple):
@@ -39,13 +40,15 @@ class TableVersions:
     count: of versions; any thread may read it.
     """
 
-    def __init__(self, table: PlannedTable, looked_up: Collection[str]) -> None:
+    def __init__(self, table: PlannedTable, looked_up: Collection[Columns]) -> None:
         """looked_up: the columns by which rows are found; the key alone needs no index."""
         self.table = table
         self.count = 0
         self._rows: dict[Key, list[tuple[int, Values]]] = {}
         self._indexes = {
-            name: _Index(table.columns.index(name)) for name in looked_up if (name,) != table.key
+            columns: _Index([table.columns.index(name) for name in columns])
+            for columns in looked_up
+            if columns != table.key
         }
         self._whole: pa.Table | None = None
 
@@ -76,11 +79,11 @@ class TableVersions:
         after = commit_lsn + 1
         return [key for key in self._rows if self.before(key, after) is not None]
 
-    def keys_by(self, column: str, values: Collection[object]) -> set[Key]:
-        """The keys of the rows of which a version has one of the values; nulls find nothing."""
-        if (column,) == self.table.key:
-            return {(value,) for value in values if (value,) in self._rows}
-        return self._indexes[column].keys(values)
+    def keys_by(self, columns: Columns, values: Collection[Key]) -> set[Key]:
+        """The keys of the rows of which a version has some of the values; nulls find nothing."""
+        if columns == self.table.key:
+            return {value for value in values if value in self._rows}
+        return self._indexes[columns].keys(values)
 
     def versions(self, keys: Iterable[Key]) -> Iterator[Version]:
         """All kept versions of these rows, those of one row together and in order."""
@@ -111,11 +114,11 @@ class TableVersions:
 
 
 class _Index:
-    """Keys by the value that a version of the row has in one column."""
+    """Keys by the values that a version of the row has in some columns."""
 
-    def __init__(self, place: int) -> None:
-        self._place = place
-        self._keys: dict[object, Counter[Key]] = {}
+    def __init__(self, places: Collection[int]) -> None:
+        self._places = places
+        self._keys: dict[Key, Counter[Key]] = {}
 
     def add(self, key: Key, values: Values) -> None:
         if (value := self._value(values)) is not None:
@@ -131,11 +134,14 @@ class _Index:
         if not keys:
             del self._keys[value]
 
-    def keys(self, values: Collection[object]) -> set[Key]:
+    def keys(self, values: Collection[Key]) -> set[Key]:
         return {key for value in values for key in self._keys.get(value, ())}
 
-    def _value(self, values: Values) -> object:
-        return None if values is None else comparable(values[self._place])
+    def _value(self, values: Values) -> Key | None:
+        if values is None:
+            return None
+        found = tuple(comparable(values[place]) for place in self._places)
+        return None if None in found else found
 
 
 def relation(table: PlannedTable, versions: Iterable[Version]) -> pa.Table:
@@ -166,11 +172,14 @@ def relation(table: PlannedTable, versions: Iterable[Version]) -> pa.Table:
     return pa.table(columns).filter(pa.array([row is not None for row in rows], pa.bool_()))
 
 
-def values_of(relation: pa.Table, column: str, is_element: bool) -> set[object]:
-    """The values of a column of a relation, or the elements of its arrays, as `comparable` gives.
+def values_of(relation: pa.Table, columns: Columns, is_element: bool) -> set[Key]:
+    """The values of a relation's columns, or the elements of an array, as `comparable` gives them.
 
-    Without nulls, which lead nowhere.
+    Without those that have a null, which lead nowhere.
     """
-    found = relation[column].combine_chunks()
-    values = found.flatten() if is_element else found
-    return set(map(comparable, values.unique().to_pylist())) - {None}
+    if is_element:
+        elements = relation[columns[0]].combine_chunks().flatten()
+        relation = pa.table({columns[0]: elements})
+    distinct = relation.select(columns).group_by(list(columns)).aggregate([])
+    rows = zip(*(distinct[name].to_pylist() for name in columns), strict=True)
+    return {tuple(map(comparable, row)) for row in rows if None not in row}

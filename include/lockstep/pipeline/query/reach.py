@@ -1,4 +1,4 @@
-"""Which rows a micro-batch needs of the tables that its facts lead to: look-ups by one column each.
+"""Which rows a micro-batch needs of the tables that its facts lead to: look-ups by column.
 
 The fact's rows come first; from them equalities lead to the other relations. A superset of the rows
 is always right, a subset never, so an equality is followed only where leaving out other rows leaves
@@ -10,12 +10,15 @@ the result as it is:
   its windows is partitioned by; into each side of a UNION, EXCEPT or INTERSECT;
 - never IN (it is null, not false, when a null is among the rows), never <=> (a look-up finds no
   nulls), and between types that compare without a cast only.
+
+A look-up follows all equalities between the same two tables of one SELECT, such as those of a key
+of several columns.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
@@ -29,22 +32,30 @@ from lockstep.pipeline.query.tree import conjuncts, relation_nodes, span_of
 _INTEGERS = {"smallint", "integer", "bigint"}
 _TEXTS = {"text", "character varying"}
 _FLOATS = {"real", "double precision"}
+_Equalities = tuple[tuple[SourceColumn, Base], ...]
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Fetch the versions of `table` whose `column` is among the values of `from_column`.
+    """Fetch the versions of `table` whose `columns` are what one row's `from_columns` are.
 
-    Those are of all versions of `from_table` that are fetched so far; is_element: each is an array,
-    and its elements are meant. Nulls lead nowhere. A step may come again, behind one that fetches
-    more of `from_table`: a table joined with itself twice is reached by the same step twice.
+    That row is of all versions of `from_table` that are fetched so far; is_element: there is one
+    column, an array, and its elements are meant. Nulls lead nowhere. Where the columns include the
+    primary key of `table`, they are that key, in its order. A step may come again, behind one that
+    fetches more of `from_table`: a table joined with itself twice is reached by the same step
+    twice.
     """
 
     table: TableName
-    column: str
+    columns: tuple[str, ...]
     from_table: TableName
-    from_column: str
+    from_columns: tuple[str, ...]
     is_element: bool = False
+
+    @property
+    def equalities(self) -> tuple[tuple[str, str], ...]:
+        """Each column with the one that it is equal to."""
+        return tuple(zip(self.columns, self.from_columns, strict=True))
 
 
 def needed_rows(query: Query) -> tuple[Reach, ...]:
@@ -57,7 +68,7 @@ def needed_rows(query: Query) -> tuple[Reach, ...]:
 
 
 def join_edges(query: Query) -> tuple[Reach, ...]:
-    """Every equality that leads from a relation to one that a join or a subquery adds.
+    """Every equality, each by itself, that leads to a relation that a join or a subquery adds.
 
     Those that `needed_rows` does not take are among them. Raises as it does.
     """
@@ -152,7 +163,7 @@ class _Plan:
                 continue
             steps, edges = self.steps, self.edges
             try:
-                entered = self._enter(scope, column, base)
+                entered = self._enter(scope, column, base, self._others(scope, column, other))
             except _UnreachedError:
                 entered = False
             if is_reached or not entered:
@@ -162,11 +173,29 @@ class _Plan:
             is_reached = is_reached or entered
         return is_reached
 
-    def _enter(self, scope: Scope, column: exp.Column, base: Base) -> bool:
-        """Whether a relation can be restricted by a column, to values of a base."""
+    def _others(self, scope: Scope, column: exp.Column, other: exp.Column) -> _Equalities:
+        """The other equalities of two tables of a SELECT that can be followed with this one."""
+        tables = visible_in(scope)
+        source, from_source = tables.get(column.table), tables.get(other.table)
+        if not (isinstance(source, exp.Table) and isinstance(from_source, exp.Table)):
+            return ()
+        return tuple(
+            (self.names.source_column(source, one.name), Base(base))
+            for one, another in _equalities(scope, column.table)
+            if another.table == other.table and one.name != column.name
+            for base in [self.names.source_column(from_source, another.name)]
+        )
+
+    def _enter(
+        self, scope: Scope, column: exp.Column, base: Base, others: _Equalities = ()
+    ) -> bool:
+        """Whether a relation can be restricted by a column, to values of a base.
+
+        others: more equalities of the same two tables.
+        """
         source = visible_in(scope)[column.table]
         if isinstance(source, exp.Table):
-            return self._look_up(source, column, base)
+            return self._look_up(source, column, base, others)
         if isinstance(source.expression, exp.Lateral):
             return False
         return self._enter_query(source, column.name, base)
@@ -184,17 +213,38 @@ class _Plan:
         self.follow(scope, [(value, base)])
         return True
 
-    def _look_up(self, node: exp.Table, column: exp.Column, base: Base) -> bool:
+    def _look_up(
+        self, node: exp.Table, column: exp.Column, base: Base, others: _Equalities
+    ) -> bool:
         found = self.names.source_column(node, column.name)
-        if self._kind(found) != self._kind(base.column, is_element=base.is_element):
+        if not self._compares(found, base):
             return False
-        step = Reach(
-            found.table, found.column, base.column.table, base.column.column, base.is_element
+        edge = Reach(
+            found.table,
+            (found.column,),
+            base.column.table,
+            (base.column.column,),
+            base.is_element,
         )
+        step = edge if base.is_element else self._with(edge, others)
         self.steps += () if self._is_followed(step) else (step,)
-        self.edges += () if step in self.edges else (step,)
+        self.edges += () if edge in self.edges else (edge,)
         self.found.add(id(node))
         return True
+
+    def _with(self, edge: Reach, others: _Equalities) -> Reach:
+        """One look-up by this equality and those that compare as it does, each column once."""
+        by_column = dict(edge.equalities)
+        for column, base in others:
+            if self._compares(column, base):
+                by_column.setdefault(column.column, base.column.column)
+        key = self.names.catalog.table(edge.table).key
+        columns = key if key and by_column.keys() >= set(key) else tuple(by_column)
+        from_columns = tuple(by_column[column] for column in columns)
+        return replace(edge, columns=columns, from_columns=from_columns)
+
+    def _compares(self, column: SourceColumn, base: Base) -> bool:
+        return self._kind(column) == self._kind(base.column, is_element=base.is_element)
 
     def _is_followed(self, step: Reach) -> bool:
         """Whether the step is there, and none from it on adds rows that it would lead on from."""
