@@ -13,7 +13,7 @@ from lockstep.pipeline.project import read_project
 from tests.project import PROJECT_DIR
 
 LIBRARY = PROJECT_DIR / "include" / "lockstep"
-EVERYDAY = frozenset({"id", "name", "op", "payload", "tables"})
+EVERYDAY = frozenset({"id", "name", "op", "payload", "published_at", "tables"})
 """Names of the catalog that are terms of the library, too."""
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from lockstep.airflow_names import MAINTENANCE_DAG_ID
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline.pipeline_names import names_of
+from lockstep.pipeline.project import read_project
 from pizzeria import names as pizzeria
 
 from tests.project import PROJECT_DIR
@@ -46,13 +48,15 @@ BY_HAND = "airflow.timetables.simple.NullTimetable"
 BOUNDS = ["window_end", "window_start"]
 
 
-def expected(kind: str, tasks: dict[str, int | None], **differing: object) -> dict[str, object]:
+def expected(
+    pipeline: str, kind: str, tasks: dict[str, int | None], **differing: object
+) -> dict[str, object]:
     """A DAG that is run by hand, one run at a time, but for what differs."""
     return {
         "timetable": BY_HAND,
         "waits_for": [],
         "announces": {},
-        "tags": sorted(["lockstep", pizzeria.MANIFEST, kind]),
+        "tags": sorted(["lockstep", pipeline, kind]),
         "catchup": False,
         "is_paused": False,
         "max_active_runs": 1,
@@ -63,53 +67,67 @@ def expected(kind: str, tasks: dict[str, int | None], **differing: object) -> di
     } | differing
 
 
-def supervised(kind: str) -> dict[str, object]:
-    """A DAG that keeps a process running."""
-    return expected(
-        kind, {"supervise": None}, params=["restarts_max"], reports_failure=["supervise"]
-    )
+def of_pipeline(name: str, *, is_paused: bool) -> dict[str, dict[str, object]]:
+    """The DAGs of one pipeline."""
+    names = names_of(PROJECT_DIR, name)
+
+    def of(kind: str, tasks: dict[str, int | None], **differing: object) -> dict[str, object]:
+        return expected(name, kind, tasks, **differing)
+
+    def supervised(kind: str) -> dict[str, object]:
+        """A DAG that keeps a process running."""
+        tasks = {"supervise": None}
+        return of(kind, tasks, params=["restarts_max"], reports_failure=["supervise"])
+
+    return {
+        names.hourly_dag_id: of(
+            "hourly",
+            {"enrich": 1, "check_quality": 1},
+            timetable="lockstep.airflow_ops.timetables.WindowTimetable",
+            announces={"check_quality": [names.hourly_asset_uri]},
+            is_paused=is_paused,
+            max_active_runs=4,
+            params=["read"],
+            deadlines=["ScheduledRunDue"],
+        ),
+        names.parity_dag_id: of(
+            "parity",
+            {"comparisons": None, "compare": 1},
+            timetable="airflow.timetables.simple.AssetTriggeredTimetable",
+            waits_for=[names.hourly_asset_uri],
+            max_active_runs=2,
+            params=BOUNDS,
+            reports_failure=["compare"],
+        ),
+        names.repair_dag_id: of(
+            "parity",
+            {"plan": None, "approve": None, "merge": 1, "check_quality": 1},
+            announces={"check_quality": [names.hourly_asset_uri]},
+            max_active_runs=64,
+            params=BOUNDS,
+        ),
+        names.cutover_dag_id: of(
+            "publish",
+            {"check": None, "approve": None, "switch": None},
+            params=["feed", "hours"],
+            reports_failure=["switch"],
+        ),
+        names.publish_dag_id: supervised("publish"),
+        **{names.stream_dag_id(mode): supervised("stream") for mode in StreamMode},
+    }
 
 
+OTHERS = [name for name in read_project(PROJECT_DIR).pipelines if name != pizzeria.MANIFEST]
 DAGS = {
-    pizzeria.HOURLY_DAG_ID: expected(
-        "hourly",
-        {"enrich": 1, "check_quality": 1},
-        timetable="lockstep.airflow_ops.timetables.WindowTimetable",
-        announces={"check_quality": [pizzeria.HOURLY_ASSET_URI]},
-        max_active_runs=4,
-        params=["read"],
-        deadlines=["ScheduledRunDue"],
-    ),
-    pizzeria.PARITY_DAG_ID: expected(
-        "parity",
-        {"comparisons": None, "compare": 1},
-        timetable="airflow.timetables.simple.AssetTriggeredTimetable",
-        waits_for=[pizzeria.HOURLY_ASSET_URI],
-        max_active_runs=2,
-        params=BOUNDS,
-        reports_failure=["compare"],
-    ),
-    pizzeria.REPAIR_DAG_ID: expected(
-        "parity",
-        {"plan": None, "approve": None, "merge": 1, "check_quality": 1},
-        announces={"check_quality": [pizzeria.HOURLY_ASSET_URI]},
-        max_active_runs=64,
-        params=BOUNDS,
-    ),
-    pizzeria.CUTOVER_DAG_ID: expected(
-        "publish",
-        {"check": None, "approve": None, "switch": None},
-        params=["feed", "hours"],
-        reports_failure=["switch"],
-    ),
-    pizzeria.PUBLISH_DAG_ID: supervised("publish"),
+    **of_pipeline(pizzeria.MANIFEST, is_paused=False),
+    **{k: v for name in OTHERS for k, v in of_pipeline(name, is_paused=True).items()},
     MAINTENANCE_DAG_ID: expected(
+        pizzeria.MANIFEST,
         "maintenance",
         {"maintain": None},
         tags=["lockstep", "maintenance"],
         timetable="airflow.timetables.trigger.CronTriggerTimetable",
     ),
-    **{pizzeria.stream_dag_id(mode): supervised("stream") for mode in StreamMode},
 }
 
 

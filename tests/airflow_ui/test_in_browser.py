@@ -18,6 +18,7 @@ from lockstep.airflow_names import PARITY_URL
 from lockstep.airflow_ui import parity_page
 from lockstep.parity_pages.report import report
 from lockstep.settings import Settings
+from pizzeria.names import MANIFEST
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.chrome.webdriver import WebDriver
@@ -92,7 +93,7 @@ def address(settings: Settings, token_of) -> Iterator[str]:
                 assert thread.is_alive()
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}{PARITY_URL}/"
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}{PARITY_URL}/of/{MANIFEST}/"
         finally:
             server.should_exit = True
             thread.join(START_SECONDS_MAX)

@@ -22,12 +22,14 @@ from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.quality import CheckResult, QualityReport, data_docs
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState, write_desired
-from pizzeria.names import PARITY_LEDGER, REPAIR_DAG_ID
+from pizzeria.names import MANIFEST, PARITY_LEDGER, REPAIR_DAG_ID
 
 from tests.ledger.compared_hours import compared_hours, line
 from tests.project import PROJECT_DIR
 
 PIPELINES = ("orders_again", "orders_enriched", "orders_wrong")
+OWN = f"{PARITY_URL}/of/{MANIFEST}/"
+"""The page of the project's own pipeline."""
 ROUTES = ["/", "/hour?mode=outbox&start=2024-05-01T12Z&end=2024-05-01T13Z", "/docs", "/x/y"]
 
 
@@ -62,7 +64,7 @@ def test_a_user_without_a_role_is_refused(client_for, settings):
 
 
 def test_the_overview_shows_each_mode_and_its_hours(client_for, settings):
-    page = client_for(settings).get(PARITY_URL + "/")
+    page = client_for(settings).get(OWN)
     assert page.status_code == 200
     assert "<strong>outbox</strong>" in page.text
     assert "lookup" not in page.text.replace("the look-up", "")
@@ -143,7 +145,7 @@ def test_what_is_not_there_is_said(client_for, settings, query, status):
 
 
 def test_before_the_first_comparison_the_page_says_what_to_do(client_for, tmp_path):
-    page = client_for(Settings(home=tmp_path)).get(PARITY_URL + "/").text
+    page = client_for(Settings(home=tmp_path)).get(OWN).text
     assert "Nothing has been compared yet" in page
     assert "orders_enriched__outbox" in page
 
@@ -159,9 +161,9 @@ def test_a_year_of_hours_is_shown_quickly(client_for, tmp_path):
     table = pa.Table.from_pylist(rows, arrow_schema(LEDGER_COLUMNS))
     write_deltalake(settings.table_uri(PARITY_LEDGER), table)
     client = client_for(settings)
-    client.get(PARITY_URL + "/")
+    client.get(OWN)
     started = time.monotonic()
-    page = client.get(PARITY_URL + "/").text
+    page = client.get(OWN).text
     seconds = time.monotonic() - started
     assert "2023-05-02 13:00" in page
     assert seconds < 10, f"{seconds:.1f} s"

@@ -128,6 +128,7 @@ def test_a_pipelines_folder_that_cannot_be_used_ends_it_by_name(
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     for manifests in (PIPELINES, SOURCES):
         shutil.copytree(PROJECT_DIR / manifests, tmp_path / manifests)
+    shutil.copy(PROJECT_DIR / "pyproject.toml", tmp_path)
     (tmp_path / PIPELINES / settings.names.pipeline / QUERY_FILE).write_text("SELECT")
     assert Publisher(settings.model_copy(update={"project": tmp_path})).run() == 2
     error = observe(settings, PUBLISHER).heartbeat.error

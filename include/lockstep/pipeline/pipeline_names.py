@@ -146,6 +146,14 @@ def names_of(project: Path, pipeline: str = "") -> PipelineNames:
     )
 
 
+def own_pipeline(project: Path) -> str:
+    """The pipeline that the project chooses, or its only one; empty when there is neither."""
+    try:
+        return _chosen_pipeline(project) or _only_pipeline(project)
+    except PipelineError:
+        return ""
+
+
 def _chosen_pipeline(project: Path) -> str:
     file = project / "pyproject.toml"
     chosen = _read(file).get("tool", {}).get("lockstep", {}) if file.exists() else {}

@@ -31,7 +31,9 @@ def hourly_dag(of: PipelineDags) -> DAG:
         schedule=WindowTimetable(windows) if windows else of.every,
         start_date=datetime(2015, 1, 1, tzinfo=UTC),  # no window of before is run
         catchup=False,
-        is_paused_upon_creation=False,  # a paused DAG's backfills wait, and nothing says so
+        # A pipeline is switched on by a person, when its source is captured; but for the project's
+        # own, since a paused DAG's backfills wait, and nothing says so.
+        is_paused_upon_creation=not of.is_own,
         # Runs overlap: one window is checked while the next is written. Writers never do (below).
         max_active_runs=4,
         deadline=deadlines.window_deadline(of.every or HOUR),

@@ -15,7 +15,7 @@ from typing import Any
 
 from lockstep.model.windows import Windows
 from lockstep.pipeline.errors import Problem
-from lockstep.pipeline.pipeline_names import PipelineNames
+from lockstep.pipeline.pipeline_names import PipelineNames, own_pipeline
 from lockstep.pipeline.project import Pipeline
 from lockstep.settings import Settings
 
@@ -41,6 +41,11 @@ class PipelineDags:
     def title(self) -> str:
         """The pipeline's name for people: `Orders enriched`."""
         return self.names.pipeline.replace("_", " ").capitalize()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the project's own pipeline, or its only one."""
+        return self.names.pipeline == own_pipeline(self.settings.project)
 
     @property
     def windows(self) -> Windows | None:
