@@ -172,14 +172,6 @@ NO_TABLE = "names no table: write `schema.name`, or `name` if it is in public"
             '4: semantics: "as_of_comit" is not known: write `as_of_commit`',
         ),
         (
-            'key = ["',
-            'children = ["raw"]\nkey = ["',
-            (
-                "6: children: does not work in this version, where the fact alone drives a "
-                "pipeline: remove it, or leave it empty"
-            ),
-        ),
-        (
             '  "temporal",',
             '  "temporal",\n  "maintained",',
             "13: modes[2]: maintained is of the semantics current, which this version has not",

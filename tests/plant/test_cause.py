@@ -13,7 +13,7 @@ from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.errors import LakehouseError
 from lockstep.parity.cause import Between
 from lockstep.parity.points import Points
-from lockstep.parity.proof import Suspect, has_same_fact
+from lockstep.parity.proof import Suspect, has_last_change
 from lockstep.parity.versions import (
     HistoryReader,
     RowHistories,
@@ -156,9 +156,9 @@ def test_the_fact_is_the_same_at_both_points_only_if_its_version_is(tmp_path: Pa
     plan = plan_of_rates(tmp_path, BY_UNIT_AND_ZONE)
     corrected = row(USE.name, 1, (FIRST, (1, "kg", "north", AT)), (SECOND, (1, "g", "north", AT)))
     one = Suspect((1,), "[1]", FIRST, False, None, "1000:1000:")
-    assert has_same_fact(plan, histories(plan, [use()]), one)
-    assert not has_same_fact(plan, histories(plan, [corrected]), one)
-    assert not has_same_fact(plan, histories(plan, []), one)
+    assert has_last_change(plan, histories(plan, [use()]), one)
+    assert not has_last_change(plan, histories(plan, [corrected]), one)
+    assert not has_last_change(plan, histories(plan, []), one)
 
 
 def test_a_version_is_valid_to_the_next_commit_of_its_row_and_the_last_seen_one_at_the_cut() -> (

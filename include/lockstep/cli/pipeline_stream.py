@@ -52,18 +52,21 @@ def source_start(name: SourceName) -> None:
     The driver goes on by itself; `lockstep source stop` ends it.
     """
     from lockstep.supervise import launcher
+    from lockstep.supervise.folder import name_in_project
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
     own, names = _named(settings, _streams_of(settings, name))
     with console.status(f"starting the streams of {name} …"):
         driver = launcher.start(own, names, "started by `lockstep source start`")
-    console.print(f"{', '.join(names)} work (pid {driver.pid})")
+    shown = ", ".join(name_in_project(own, one) for one in names)
+    console.print(f"{shown} work (pid {driver.pid})")
     console.print(f"log: {launcher.log_of(own, names[0]).resolve()}")
 
 
 def source_stop(name: SourceName) -> None:
     """Stop the streams of a source's pipelines after the micro-batch under way."""
     from lockstep.supervise import launcher
+    from lockstep.supervise.folder import name_in_project
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
     own, names = _named(settings, _streams_of(settings, name))
@@ -71,7 +74,8 @@ def source_stop(name: SourceName) -> None:
         outcomes = launcher.stop(own, names, "stopped by `lockstep source stop`")
     for one in outcomes:
         how = "killed: it did not end in time" if one.killed else "stopped"
-        console.print(f"{one.mode} {how if one.was_running else 'did not run'}")
+        shown = name_in_project(own, one.mode)
+        console.print(f"{shown} {how if one.was_running else 'did not run'}")
 
 
 def _streams_of(settings: Settings, source: str) -> "list[tuple[Plan, Mode]]":

@@ -119,7 +119,7 @@ def _explained(by: Evidence, suspects: Iterable[Suspect]) -> pa.Table:
     plan, schema = by.plan, key_schema(by.plan)
     suspects = [one for one in suspects if one.may_be_explained]
     rows = reached_rows(by.history, plan, [one.row_key for one in suspects])
-    asked = [one for one in suspects if has_same_fact(plan, rows, one)]
+    asked = [one for one in suspects if has_last_change(plan, rows, one)]
     if not asked:
         return schema.empty_table()
     points = points_of(asked)
@@ -151,10 +151,24 @@ def each_point(points: Points, suspects: Iterable[Suspect]) -> list[tuple[Key, i
     ]
 
 
-def has_same_fact(plan: Plan, rows: RowHistories, one: Suspect) -> bool:
-    """Whether the change of the stream is of the very version of the fact that the cut sees."""
-    row = rows.of(plan.fact.name).get(one.row_key)
+def has_last_change(plan: Plan, rows: RowHistories, one: Suspect) -> bool:
+    """Whether the change of the stream is the last that the cut sees of the fact and its children.
+
+    Then the cut sees the very version of the fact that the stream has; but with children. Of two
+    rows the cut may see a change and not one that was committed before: the stream's last change
+    has both then, and what the cut sees is judged by the query alone.
+    """
+    row, seen = rows.of(plan.fact.name).get(one.row_key), DatabaseSnapshot.parse(one.cut)
     if row is None:
         return False
-    in_cut = row.place_in(DatabaseSnapshot.parse(one.cut))
-    return row.place_at(one.commit_lsn) == in_cut != NOWHERE
+    in_cut, in_stream = row.place_in(seen), row.place_at(one.commit_lsn)
+    if not plan.children:
+        return in_stream == in_cut != NOWHERE
+    last_of_children = max(
+        (
+            rows.last_change_of(child, columns, one.key, seen)
+            for child, columns in plan.children.items()
+        ),
+        default=NOWHERE,
+    )
+    return NOWHERE != in_cut <= in_stream and last_of_children <= one.commit_lsn

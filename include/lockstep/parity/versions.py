@@ -124,6 +124,24 @@ class RowHistories:
             for values in leading(tuple(row[place] for place in places), step)
         }
 
+    def last_change_of(
+        self, table: TableName, columns: Columns, values: Values, seen: DatabaseSnapshot
+    ) -> int:
+        """The last commit that a snapshot sees of a row which had these values, before or after it.
+
+        NOWHERE when there is none.
+        """
+        values_in = _values_in(self._tables[table], columns)
+        wanted, last = tuple(map(comparable, values)), NOWHERE
+        for row_key in self._ever_with(table, columns, wanted):
+            before: Values | None = None
+            for version in self._rows[table][row_key].versions:
+                after = None if version.values is None else values_in(version.values)
+                if wanted in (before, after) and is_seen(version.tx_id, seen):
+                    last = max(last, version.commit_lsn)
+                before = after
+        return last
+
     def _valid(self, table: TableName, row_key: str, place: Place) -> tuple[Any, ...] | None:
         row = self._rows[table][row_key]
         return row.values(place(row))

@@ -76,6 +76,7 @@ def _findings(
         ({"view"}, _view_file(manifest, around)),
         ({"view", "modes"}, _look_up(manifest)),
         ({"outbox", "modes"}, _published(manifest)),
+        ({"children", "fact", "modes"}, _children(manifest, catalog)),
         ({"modes", "tolerate"}, _tolerated(manifest)),
         ({"fact", "key"}, _fact(manifest, catalog) if catalog else ()),
         ({"time_zones"}, _time_zones(manifest, catalog)),
@@ -107,6 +108,20 @@ def _published(manifest: PipelineManifest) -> Iterator[Finding]:
     if Mode.OUTBOX in manifest.modes and not manifest.outbox:
         at = manifest.modes.index(Mode.OUTBOX)
         yield ("modes", at), "outbox reads a table: name it by `outbox`, or remove outbox from here"
+
+
+def _children(manifest: PipelineManifest, catalog: Catalog | None) -> Iterator[Finding]:
+    for place, child in enumerate(manifest.children):
+        if child == manifest.fact:
+            yield ("children", place), f"{child} is the fact itself: remove it"
+        elif catalog:
+            try:
+                catalog.table(child)
+            except CatalogError as error:
+                yield ("children", place), str(error)
+    if manifest.children and Mode.LOOKUP in manifest.modes:
+        at, fault = manifest.modes.index(Mode.LOOKUP), "lookup does not follow `children`"
+        yield ("modes", at), f"{fault} in this version: remove it here, or leave `children` out"
 
 
 def _tolerated(manifest: PipelineManifest) -> Iterator[Finding]:

@@ -48,15 +48,6 @@ def _semantics(name: object) -> object:
     return name
 
 
-def _no_children(tables: tuple[TableName, ...]) -> tuple[TableName, ...]:
-    if tables:
-        raise ValueError(
-            "does not work in this version, where the fact alone drives a pipeline: remove it, or "
-            "leave it empty"
-        )
-    return tables
-
-
 def _key(columns: tuple[str, ...]) -> tuple[str, ...]:
     if not columns:
         raise ValueError("is empty: name the columns that identify a row of the result")
@@ -147,10 +138,11 @@ class PipelineManifest(Strict):
         "is never changed by later ones"
     )
     fact: Table = Field(description="the table whose rows drive the pipeline")
-    children: Annotated[tuple[Table, ...], AfterValidator(_no_children)] = Field(
+    children: Annotated[tuple[Table, ...], Unrepeated] = Field(
         (),
-        description="the tables that are part of the fact, by foreign key; none for now",
-        json_schema_extra={"maxItems": 0},
+        description="the tables that are part of the fact, which the query joins by what they have "
+        "of its primary key: a change of their rows is one of the fact",
+        json_schema_extra={"uniqueItems": True},
     )
     key: Annotated[tuple[Text, ...], AfterValidator(_key), Unrepeated] = Field(
         description="the columns that identify a row of the result",

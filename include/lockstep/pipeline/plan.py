@@ -3,9 +3,9 @@
 Pure: made from the project's folder, before a database, Kafka or Spark is asked.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,8 @@ class Plan:
 
     tables: those that the query reads, the fact first. steps: the look-ups that fetch what a
     micro-batch needs. key: the result's key columns, each the copy of the fact's primary key column
-    at the same place of fact.key. result_lock: the text of result.lock; None when there is none.
+    at the same place of fact.key. children: the columns of each child table that have the fact's
+    primary key, in its order. result_lock: the text of result.lock; None when there is none.
     checks_file: checks.toml as it was read; None when there is none.
     """
 
@@ -86,6 +87,7 @@ class Plan:
     tables: Mapping[TableName, PlannedTable]
     steps: tuple[Reach, ...]
     key: tuple[str, ...]
+    children: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     result_lock: str | None = None
     checks_file: Checks | None = None
 
@@ -93,7 +95,7 @@ class Plan:
     def version(self) -> str:
         """The pipeline's version: rows of another one are not comparable."""
         types = {name: table.types for name, table in self.tables.items()}
-        return pipeline_version(self.query, self.time, types)
+        return pipeline_version(self.query, self.time, types, self.children)
 
     @property
     def fact(self) -> PlannedTable:
@@ -193,7 +195,8 @@ def plan_of(pipeline: Pipeline) -> Plan:
 
     Raises PipelineError with what is wrong and what to do: what the query's analysis refuses, a
     type that cannot be read exactly, a table without a primary key, a key of the result that is no
-    copy of the fact's primary key, or a time column that the query does not give.
+    copy of the fact's primary key, a time column that the query does not give, or a child that is
+    not joined by the fact's primary key.
     """
     manifest, catalog = pipeline.manifest, pipeline.source.catalog
     file = PIPELINES / pipeline.name / QUERY_FILE
@@ -212,6 +215,7 @@ def plan_of(pipeline: Pipeline) -> Plan:
         tables=tables,
         steps=steps,
         key=_key_outputs(pipeline, query),
+        children=dict(_children(pipeline, query, steps)),
         result_lock=pipeline.result_lock,
         checks_file=pipeline.checks,
     )
@@ -310,6 +314,28 @@ def _key_outputs(pipeline: Pipeline, query: Query) -> tuple[str, ...]:
             "this version a row of the result is a row of the fact: remove it"
         )
     return tuple(found)
+
+
+def _children(
+    pipeline: Pipeline, query: Query, steps: Iterable[Reach]
+) -> Iterator[tuple[TableName, tuple[str, ...]]]:
+    """Each child, with the columns by which the query finds its rows for a row of the fact."""
+    for child in pipeline.manifest.children:
+        joined = {
+            tuple(dict(zip(step.from_columns, step.columns, strict=True))[name] for name in fact)
+            for fact in [query.fact_key]
+            for step in steps
+            if step.table == child and step.from_table == query.fact and not step.is_element
+            if set(step.from_columns) >= set(fact)
+        }
+        if len(joined) != 1:
+            fault = "in more ways than one" if joined else "not"
+            raise PipelineError(
+                f"pipeline {pipeline.name}: {child} is among `children`, and the query joins it "
+                f"{fault} by all of the fact's primary key ({', '.join(query.fact_key)}): join it "
+                "so, by =, or leave it out of `children`"
+            )
+        yield child, joined.pop()
 
 
 def _copied(query: Query, name: str) -> Base | None:

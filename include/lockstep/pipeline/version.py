@@ -4,7 +4,7 @@ Rows of two versions are not compared: a proof of one says nothing of the other.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 
 from lockstep.pipeline.catalog import TableName
@@ -20,7 +20,10 @@ _EVALUATION = 1
 
 
 def pipeline_version(
-    query: Query, time: str | None, types: Mapping[TableName, Mapping[str, ValueType]]
+    query: Query,
+    time: str | None,
+    types: Mapping[TableName, Mapping[str, ValueType]],
+    children: Collection[TableName],
 ) -> str:
     """DIGITS of hexadecimal. time: the result's. types: of the columns that are read, by table.
 
@@ -39,4 +42,6 @@ def pipeline_version(
             for table, columns in types.items()
         },
     }
+    if children:
+        content["children"] = sorted(map(str, children))
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:DIGITS]

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot
 from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
+from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.row_keys import Key, RowKeys, quoted
@@ -68,9 +69,14 @@ def plan_repair(settings: Settings, window: Window) -> RepairPlan:
     """Find the rows that changed after the cut.
 
     Raises as `look` does, LakehouseError when there is no table, and PipelineError as plan_named
-    does.
+    does, and for a pipeline with children.
     """
     plan = plan_named(settings.project, settings.names.pipeline)
+    if plan.children:
+        raise PipelineError(
+            f"pipeline {plan.name} has `children`, whose changes a repair does not find in this "
+            "version: run the window again"
+        )
     # The table before the snapshot: what a run may write in between, this snapshot would not see.
     table = delta.open_table(settings.table_uri(settings.names.hourly_table))
     with (

@@ -10,6 +10,10 @@ table behind those that lead to it), each by key, FOR SHARE. Only the next state
 snapshot of its own (READ COMMITTED is required), reads the view: it sees what was committed before
 this transaction commits, so that it publishes what a temporal join gives. A row that is not there
 yet cannot be locked: so each look-up must follow a foreign key.
+
+All that changes a child publishes its fact. So children need no lock, and the fact's is FOR NO KEY
+UPDATE: two transactions that add lines to one fact, and hold it for the foreign key's check, would
+wait for each other's end otherwise.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -19,7 +23,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from lockstep.pipeline.catalog import Catalog, Table, TableName
+from lockstep.pipeline.catalog import Catalog, TableName
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import publish_function
@@ -54,7 +58,7 @@ BEGIN
     IF {op} IS NULL OR {op} NOT IN ('c', 'u', 'd') THEN
         RAISE EXCEPTION '{name}: op must be c, u or d, not %', coalesce({op}, 'null');
     END IF;
-    PERFORM FROM {fact} WHERE {is_fact} FOR UPDATE;
+    PERFORM FROM {fact} WHERE {is_fact} FOR {lock};
 {locks}
     published := ({row});
     IF (published IS NULL) <> ({op} = 'd') THEN
@@ -186,7 +190,8 @@ def _function(
         op=values[-1],
         fact=_identifier(fact.name),
         is_fact=_equal([sql.Identifier(column) for column in fact.key], values),
-        locks=sql.SQL("\n").join(_locks(look_ups, fact, catalog, values)),
+        lock=sql.SQL(_fact_lock(plan, look_ups)),
+        locks=sql.SQL("\n").join(_locks(plan, look_ups, catalog, values)),
         row=rows_as_json(values[-1], columns, rows),
         view_text=sql.SQL(str(view_of(plan)).replace("'", "''").replace("%", "%%")),
         key=key_as_json(key, values[:-1]),
@@ -194,15 +199,29 @@ def _function(
     )
 
 
+def _fact_lock(plan: Plan, look_ups: Sequence[Reach]) -> str:
+    """UPDATE keeps out new rows that refer to the fact, too."""
+    refer = [step for step in look_ups if {*step.from_columns} <= {*plan.fact.key}]
+    others = [step for step in refer if step.table not in plan.children]
+    is_enough = plan.children and all(step.from_table != plan.fact.name for step in others)
+    return "NO KEY UPDATE" if is_enough else "UPDATE"
+
+
 def _locks(
-    look_ups: Sequence[Reach], fact: Table, catalog: Catalog, values: Sequence[sql.SQL]
+    plan: Plan, look_ups: Sequence[Reach], catalog: Catalog, values: Sequence[sql.SQL]
 ) -> Iterator[sql.Composed]:
-    """A statement for each look-up, over the rows that those before it have locked."""
+    """A statement for each look-up, over the rows that those before it have locked.
+
+    Who changes a child waits for the fact's lock, so its rows need none: it could only deadlock.
+    """
+    fact = catalog.table(plan.fact.name)
     locked = {fact.name: [_equal([sql.Identifier(column) for column in fact.key], values)]}
     for step in look_ups:
         rows = _led_to(step, locked[step.from_table])
         locked.setdefault(step.table, []).append(rows)
         key = map(sql.Identifier, catalog.table(step.table).key)
+        if step.table in plan.children:
+            continue
         yield _LOCK.format(table=_identifier(step.table), rows=rows, key=sql.SQL(", ").join(key))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lockstep.cdc.transactions import Transaction, TransactionTracker
+from lockstep.cdc.transactions import HELD_CHANGES_MAX, Transaction, TransactionTracker
 from lockstep.enrich.few_rows import FewRows
 from lockstep.enrich.plans import run_over
 from lockstep.errors import StreamError
@@ -22,6 +22,7 @@ from lockstep.pipeline.types import arrow_schema as table_schema
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog, Reached
 from lockstep.sources import change_topic
+from lockstep.streams.children import Children
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.large_rows import large_versions
@@ -112,8 +113,11 @@ class TemporalSink(Sink):
     ) -> None:
         self._log, self._plan, self._needed, self._query = log, plan, needed, query
         self._fact = text_of(plan.query.fact)
-        self._looked_up = frozenset(text_of(step.table) for step in plan.steps)
-        self.wanted = self._looked_up | {self._fact}
+        self._children = Children(plan, needed)
+        self._followed = frozenset(text_of(step.table) for step in plan.steps)
+        self.wanted = self._followed | {self._fact}
+        if plan.children:
+            self._followed = self.wanted
 
     @property
     def reached(self) -> Reached:
@@ -130,8 +134,12 @@ class TemporalSink(Sink):
         for transaction in transactions:
             found = fold_rows(transaction, transaction.changes, self._needed.living)
             versions = [self._needed.complete(version) for version in found]
+            owners = self._children.owners(versions, transaction.commit_lsn)
             self._needed.take(versions, transaction.commit_lsn)
-            facts += (version for version in versions if version.table == self._fact)
+            own = [version for version in versions if version.table == self._fact]
+            known = {version.row.key for version in own}
+            facts += own
+            facts += self._children.touched(owners, known, transaction.commit_lsn)
         rows = stamped(self._rows(facts, seen_us), datetime.now(UTC))
         reach(Point.BEFORE_CHANGE_LOG)
         self._log.append(rows, frontier, resume_offset)
@@ -145,20 +153,33 @@ class TemporalSink(Sink):
         The result go through a file: while delta-rs takes a commit it can answer nothing else.
         """
         commit_lsn = large.transaction.commit_lsn
-        looked_up = large_versions(large, self._looked_up, self._needed.living)
+        owners: dict[Key, RowVersion] = {}
+        followed = large_versions(large, self._followed, self._needed.living)
         facts = large_versions(large, {self._fact}, self._needed.living)
-        for versions in looked_up:
-            self._needed.take(map(self._needed.complete, versions), commit_lsn)
-        with spooled(self._log.schema, self._large_rows(facts, seen_us)) as rows:
+        for versions in followed:
+            complete = list(map(self._needed.complete, versions))
+            if large.transaction.tx is not None:  # the snapshot has every row of the fact
+                owners |= self._children.owners(complete, commit_lsn)
+            self._needed.take(complete, commit_lsn)
+        with spooled(self._log.schema, self._large_rows(facts, owners, seen_us)) as rows:
             reach(Point.BEFORE_CHANGE_LOG)
             self._log.append_stream(iter(rows.batches()), commit_lsn, resume_offset)
             reach(Point.AFTER_CHANGE_LOG)
         self._needed.settle(commit_lsn)
         return rows.count
 
-    def _large_rows(self, slices: Iterable[list[RowVersion]], seen_us: int) -> Iterator[pa.Table]:
+    def _large_rows(
+        self, slices: Iterable[list[RowVersion]], owners: dict[Key, RowVersion], seen_us: int
+    ) -> Iterator[pa.Table]:
         for versions in slices:
             facts = [self._needed.complete(version) for version in versions]
+            for one in facts:
+                owners.pop(one.row.key, None)
+            yield stamped(self._rows(facts, seen_us), datetime.now(UTC))
+        others = list(owners.items())
+        for first in range(0, len(others), HELD_CHANGES_MAX):
+            some = dict(others[first : first + HELD_CHANGES_MAX])
+            facts = list(self._children.touched(some, (), others[first][1].commit_lsn))
             yield stamped(self._rows(facts, seen_us), datetime.now(UTC))
 
     def maintain(self) -> bool:

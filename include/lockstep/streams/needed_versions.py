@@ -5,7 +5,7 @@ of it is waited for, and what it keeps in memory it takes from the change topic 
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -29,7 +29,10 @@ STORED_PAUSE_SECONDS = 0.2
 
 
 class NeededVersions:
-    """Follows the tables that the query's look-ups lead to, and the fact if it is among them."""
+    """Follows the tables that the query's look-ups lead to, and the fact if it is among them.
+
+    It follows the fact of a pipeline with children, too: their changes touch rows of it.
+    """
 
     def __init__(self, plan: Plan, history: StoredHistory, frontier: int | None) -> None:
         """frontier: of the change log; versions that ended before it are not needed in memory."""
@@ -81,6 +84,19 @@ class NeededVersions:
             return version.filled(TableRow(key, values))
         self.wait_until_stored(version.commit_lsn)
         return version.filled(self._history.row_before(table, key, version.commit_lsn + 1))
+
+    def values_before(
+        self, table: str, keys: Collection[Key], commit_lsn: int
+    ) -> dict[Key, tuple[object, ...]]:
+        """The rows with these keys before a commit, as far as there are any; all of it is taken,
+        or nothing yet."""
+        kept = self._kept.get(table)
+        if kept is not None:
+            found = {key: kept.before(key, commit_lsn) for key in keys}
+        else:
+            self.wait_until_stored(self._taken)
+            found = self._history.values_before(self._tables[table], keys, commit_lsn)
+        return {key: values for key, values in found.items() if values is not None}
 
     def living(self, table: str) -> Iterable[Key]:
         """The keys of a table's rows, before the transaction that is not taken yet."""
@@ -146,6 +162,8 @@ def _kept_tables(plan: Plan) -> dict[TableName, TableVersions]:
     columns: dict[TableName, set[Columns]] = {}
     for step in plan.steps:
         columns.setdefault(step.table, set()).add(step.columns)
+    if plan.children:
+        columns.setdefault(plan.fact.name, set())
     return {name: TableVersions(plan.tables[name], found) for name, found in columns.items()}
 
 

@@ -23,7 +23,7 @@ from lockstep.pipeline.values import comparable
 from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams.table_rows import Key, TableRow
-from lockstep.streams.versions import Columns, Version
+from lockstep.streams.versions import Columns, Values, Version
 
 _VERSIONS = Template(Path(__file__).with_name("history_versions.sql").read_text(encoding="utf-8"))
 _READ = ["row_key", "row", "commit_lsn"]
@@ -98,6 +98,13 @@ class StoredHistory:
             and tuple(comparable(version.values[place]) for place in places) in values
         }
         return self.versions_of(table, keys)
+
+    def values_before(
+        self, table: PlannedTable, keys: Collection[Key], commit_lsn: int
+    ) -> dict[Key, Values]:
+        """The values of these rows before a commit; None of one that is deleted by then."""
+        versions = self.versions_of(table, keys)
+        return {one.key: one.values for one in versions if one.commit_lsn < commit_lsn}
 
     def row_before(self, table: PlannedTable, key: Key, commit_lsn: int) -> TableRow:
         """The row as the last version before a commit has it. Raises StreamError without one."""

@@ -14,7 +14,7 @@ from lockstep.cdc.transactions import TRUNCATE, Transaction
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.decoders import UNCHANGED
 from lockstep.pipeline.plan import PlannedTable
-from lockstep.streams.ops import CREATED, DELETED, SNAPSHOT_ROW, result_op
+from lockstep.streams.ops import CREATED, DELETED, SNAPSHOT_ROW, UPDATED, result_op
 
 Key = tuple[object, ...]
 Living = Callable[[str], Iterable[Key]]
@@ -158,6 +158,11 @@ class _Fold:
         if before is not None:
             row = row.filled(before[2])
         self._rows[place] = (before[0] if before else op, op, row, change)
+
+
+def touched(of: RowVersion, table: str, key: Key, values: tuple[object, ...]) -> RowVersion:
+    """The version of a row that a change of another one touches: as it was, by that commit."""
+    return replace(of, table=table, op=UPDATED, row=TableRow(key, values))
 
 
 def op_of(change: Change) -> str:
