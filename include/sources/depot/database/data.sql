@@ -63,3 +63,7 @@ WHERE NOT EXISTS (SELECT FROM freight.consignments_outbox);
 SELECT freight.lockstep_publish__lines_priced(consignment, line_no, 'c')
 FROM freight.consignment_lines
 WHERE NOT EXISTS (SELECT FROM freight.lines_outbox);
+
+SELECT freight.lockstep_publish__consignments_packed(consignment, 'c')
+FROM freight.consignments
+WHERE NOT EXISTS (SELECT FROM freight.packed_outbox);

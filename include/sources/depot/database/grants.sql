@@ -6,4 +6,6 @@ TO depot_clerk;
 GRANT SELECT ON
 freight.regions, freight.customers, freight.goods, freight.consignments, freight.consignment_lines
 TO batch_reader, cdc;
-GRANT SELECT ON freight.consignments_booked_in, freight.lines_priced_in TO batch_reader;
+GRANT SELECT ON
+freight.consignments_booked_in, freight.consignments_packed_in, freight.lines_priced_in
+TO depot_clerk, batch_reader;
