@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from decimal import Decimal
 
 import psycopg
@@ -36,21 +35,6 @@ WEIGHT = sum(
     for line_no in range(1, 2 + n % 4)
 )
 NEW = "00000000-0000-0000-0000-0000000000aa"
-
-
-@pytest.fixture
-def depot(postgres: Settings) -> Iterator[Settings]:
-    """The database as it is at first; and so again at the end."""
-    yield made_again(postgres)
-    made_again(postgres)
-
-
-def made_again(settings: Settings) -> Settings:
-    parameters = settings.connection(Role.ADMIN, "postgres")
-    with psycopg.connect(**parameters, autocommit=True) as admin:
-        admin.execute("DROP DATABASE depot WITH (FORCE)")
-    postgres_database.prepare_database(settings)
-    return settings
 
 
 def test_the_data_has_its_known_totals(depot: Settings) -> None:

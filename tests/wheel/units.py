@@ -205,8 +205,10 @@ def quality() -> None:
 
 def repair() -> None:
     from lockstep.repair.changed_rows import How, how_changed
+    from lockstep.sources.window_rows import MadeOf
 
-    assert how_changed({(1,): 7}, {(1,): 7, (2,): 8}) == {(2,): How.NEW}
+    one, two = MadeOf(7), MadeOf(8)
+    assert how_changed({(1,): one}, {(1,): one, (2,): two}) == {(2,): How.NEW}
 
 
 def settings() -> None:

@@ -10,9 +10,9 @@ from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import Rewritten
-from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION, ORIGIN
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
 from lockstep.sinks.window_conditions import of_time
-from lockstep.sources.origin import ROW_COMMITTED_AT, ROW_XID, origin_column
+from lockstep.sources.origin import ROW_XID, origin_column, origin_reads_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +36,7 @@ def hourly_columns(plan: Plan, result: "StructType") -> dict[str, str]:
             f"pipeline {plan.name}: `time` is {plan.time}, which is {columns[plan.time]} and no "
             "time: name a timestamp or date, or CAST it in the query"
         )
-    return columns | HOURLY_COLUMNS | ORIGIN
+    return columns | HOURLY_COLUMNS | dict(plan.origin_columns)
 
 
 def with_read_origins(rows: "DataFrame", facts: "DataFrame", plan: Plan) -> "DataFrame":
@@ -52,18 +52,18 @@ def with_read_origins(rows: "DataFrame", facts: "DataFrame", plan: Plan) -> "Dat
         F.col(quoted(column)).alias(name)
         for column, name in zip(plan.fact.key, plan.key, strict=True)
     ]
-    origins = facts.select(*keys, ROW_XID, ROW_COMMITTED_AT)
+    origins = facts.select(*keys, *origin_reads_names(plan))
     return rows.join(origins, list(plan.key), "left")
 
 
-def with_origin(rows: "DataFrame", cut: Cut) -> "DataFrame":
+def with_origin(rows: "DataFrame", plan: Plan, cut: Cut) -> "DataFrame":
     """The rows with the column `origin`; null where nothing was read of the fact's row."""
     from pyspark.sql import functions as F  # noqa: N812
 
     if ROW_XID not in rows.columns:
-        return rows.withColumn("origin", F.lit(None).cast(ORIGIN["origin"]))
-    others = [name for name in rows.columns if name not in (ROW_XID, ROW_COMMITTED_AT)]
-    origin = origin_column(DatabaseSnapshot.parse(cut.snapshot))
+        return rows.withColumn("origin", F.lit(None).cast(plan.origin_columns["origin"]))
+    others = [name for name in rows.columns if name not in origin_reads_names(plan)]
+    origin = origin_column(DatabaseSnapshot.parse(cut.snapshot), plan)
     return rows.select(*map(quoted, others), origin)
 
 

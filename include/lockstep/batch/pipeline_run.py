@@ -91,7 +91,7 @@ def run_pipeline(
                 reader = SourceReader(session, target, exported)
                 facts = _bind_tables(reader, plan, window, slice_rows)
                 found = with_read_origins(run(session, rewritten), facts, plan)
-            with _kept(with_origin(found, cut)) as result:
+            with _kept(with_origin(found, plan, cut)) as result:
                 rows = require_sound(plan, result, window, rewritten)
                 commit = RunCommit(window, read_mode, rows, cut, plan.version)
                 hourly = with_cut(in_window(result, plan, window), plan, columns, cut)

@@ -18,7 +18,7 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pipeline.result_tables import HOURLY_COLUMNS, ORIGIN
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -65,7 +65,7 @@ def run_window(
         enriched, count = _enriched(spark, settings, plan, exported, window, read_mode)
         commit = RunCommit(window, read_mode, count, cut, plan.version)
         table_uri = settings.table_uri(settings.names.hourly_table)
-        columns = {**plan.result.columns, **HOURLY_COLUMNS, **ORIGIN}
+        columns = {**plan.result.columns, **HOURLY_COLUMNS, **plan.origin_columns}
         rows = with_cut(enriched, plan, columns, cut)
         replace_window(rows, table_uri, plan.time, window, commit.as_json(), count)
     return BatchRun(commit, time.monotonic() - started)
@@ -88,7 +88,7 @@ def _enriched(
         slices_min=spark.sparkContext.defaultParallelism,
     )
     reader = SnapshotReader(spark, settings, exported, plan)
-    origin = origin_column(DatabaseSnapshot.parse(exported.snapshot))
+    origin = origin_column(DatabaseSnapshot.parse(exported.snapshot), plan)
     if read_mode is ReadMode.VIEW:
         return from_view(reader.view(slices), plan.result.columns, origin), rows
     tables = reader.tables(window, slices)

@@ -27,6 +27,7 @@ from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn, output
 from lockstep.pipeline.query.reach import Reach, needed_rows
 from lockstep.pipeline.result import RESULT_FILE, Result, read_columns
+from lockstep.pipeline.result_tables import ORIGIN, ORIGIN_WITH_CHILDREN
 from lockstep.pipeline.row_keys import RowKeys
 from lockstep.pipeline.type_table import ValueType
 from lockstep.pipeline.types import key_text, value_type
@@ -160,6 +161,11 @@ class Plan:
     def hourly_table(self) -> str:
         """The path of the hourly table below the lakehouse."""
         return table_path(self.name, Mode.BATCH)
+
+    @property
+    def origin_columns(self) -> Mapping[str, str]:
+        """What the hourly table has of the rows that each of its own was made of."""
+        return ORIGIN_WITH_CHILDREN if self.children else ORIGIN
 
     def change_log(self, mode: Mode) -> str:
         """The path of a mode's change log below the lakehouse."""

@@ -21,6 +21,8 @@ ORIGIN = {"origin": "struct<tx_id:bigint,committed_at:timestamp>"}
 That is the transaction (64 bits) that wrote it, and when that committed; null when the database
 does not track that.
 """
+ORIGIN_WITH_CHILDREN = {"origin": "struct<tx_id:bigint,committed_at:timestamp,children:string>"}
+"""The same of a pipeline with children: a digest of their rows' keys and transactions, too."""
 CHANGE_COLUMNS = {
     "op": "string",
     "tx_id": "bigint",

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 from lockstep.model.window import Window
 from lockstep.pipeline.names import sql_name
 from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION, ORIGIN
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
@@ -30,7 +30,7 @@ def check_window(settings: Settings, window: Window) -> QualityReport:
     """
     plan = plan_named(settings.project, settings.names.pipeline)
     table = delta.open_table(settings.table_uri(settings.names.hourly_table))
-    columns = {**plan.result.columns, **HOURLY_COLUMNS, **ORIGIN}
+    columns = {**plan.result.columns, **HOURLY_COLUMNS, **plan.origin_columns}
     return check_table(settings, plan, table, columns, window)
 
 

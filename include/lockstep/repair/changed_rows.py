@@ -9,7 +9,7 @@ from typing import Any
 
 from lockstep.cdc.cuts import XID_SPAN
 from lockstep.pipeline.row_keys import Key
-from lockstep.sources.window_rows import DatabaseRow
+from lockstep.sources.window_rows import DatabaseRow, MadeOf
 
 
 class How(StrEnum):
@@ -44,22 +44,26 @@ class ChangedRow:
         return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()[:16]
 
 
-def how_changed(hourly: Mapping[Key, int], database: Mapping[Key, int]) -> dict[Key, How]:
+def how_changed(hourly: Mapping[Key, MadeOf], database: Mapping[Key, MadeOf]) -> dict[Key, How]:
     """The rows that differ, by key and in the order of keys.
 
-    hourly: by key the transaction (64 bits) that wrote the fact's row which the hourly table's row
-        was made of. database: the one that wrote the row there is now (32 bits).
+    hourly: by key what the hourly table's row was made of, its transaction in 64 bits. database:
+        what the row there is now is made of, in 32 bits.
 
     Every change of a row has a transaction of its own, so equal ones mean the same row. That is
     exact where the snapshot's list is not: it does not show what a savepoint's transaction did.
     """
     how = {
         key: How.NEW if key not in hourly else How.UPDATED
-        for key, row_xid in database.items()
-        if key not in hourly or hourly[key] % XID_SPAN != row_xid
+        for key, now in database.items()
+        if key not in hourly or _in_32_bits(hourly[key]) != now
     }
     how |= dict.fromkeys(hourly.keys() - database.keys(), How.CANCELLED)
     return dict(sorted(how.items()))
+
+
+def _in_32_bits(made_of: MadeOf) -> MadeOf:
+    return made_of._replace(tx_id=made_of.tx_id % XID_SPAN)
 
 
 def counted(changed: Iterable[ChangedRow]) -> str:

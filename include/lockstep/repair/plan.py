@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot
 from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
-from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.row_keys import Key, RowKeys, quoted
@@ -27,16 +26,17 @@ from lockstep.sources import delta
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
 from lockstep.sources.postgres import connect_to
 from lockstep.sources.source_database import reader
-from lockstep.sources.window_rows import row_versions, rows_in
+from lockstep.sources.window_rows import MadeOf, row_versions, rows_in
 
-_TABLE, _TX_ID = "hourly", "tx_id"
+_TABLE, _TX_ID, _CHILDREN = "hourly", "tx_id", "origin"
+"""Names that no column of a result has."""
 
 
 @dataclass(frozen=True)
 class Look:
     """A window in one version of the hourly table and in one snapshot of the database.
 
-    rows: the table's, as hourly_query has them. changed: those that a repair would merge.
+    rows: the table's, as hourly_query gives them. changed: those that a repair would merge.
     """
 
     written: WrittenWindow
@@ -69,14 +69,9 @@ def plan_repair(settings: Settings, window: Window) -> RepairPlan:
     """Find the rows that changed after the cut.
 
     Raises as `look` does, LakehouseError when there is no table, and PipelineError as plan_named
-    does, and for a pipeline with children.
+    does.
     """
     plan = plan_named(settings.project, settings.names.pipeline)
-    if plan.children:
-        raise PipelineError(
-            f"pipeline {plan.name} has `children`, whose changes a repair does not find in this "
-            "version: run the window again"
-        )
     # The table before the snapshot: what a run may write in between, this snapshot would not see.
     table = delta.open_table(settings.table_uri(settings.names.hourly_table))
     with (
@@ -99,10 +94,11 @@ def look(table: DeltaTable, plan: Plan, window: Window, exported: ExportedSnapsh
     left, PostgresUnavailableError when the database hangs up.
     """
     written, result = written_by(table, window), plan.result
-    rows = _hourly_rows(table, result, window)
+    rows = _hourly_rows(table, plan, window)
     keys = list(zip(*(rows[name].to_pylist() for name in result.key), strict=True))
     _require_sound(rows, keys, written, exported)
-    hourly = dict(zip(keys, rows[_TX_ID].to_pylist(), strict=True))
+    made_of = map(MadeOf, rows[_TX_ID].to_pylist(), rows[_CHILDREN].to_pylist())
+    hourly = dict(zip(keys, made_of, strict=True))
     how = how_changed(hourly, row_versions(exported, plan, window))
     before = {key: _values(rows, result, at) for at, key in enumerate(keys) if key in how}
     after = {row.key: row for row in rows_in(exported, plan, window, how.keys())}
@@ -137,24 +133,26 @@ def _require_sound(
         )
 
 
-def _hourly_rows(table: DeltaTable, result: Result, window: Window) -> pa.Table:
+def _hourly_rows(table: DeltaTable, plan: Plan, window: Window) -> pa.Table:
     try:
-        return delta.run_query(hourly_query(result, window), {_TABLE: table}).read_all()
+        return delta.run_query(_query_of(plan, window), {_TABLE: table}).read_all()
     except pa.ArrowException as error:
         raise LakehouseError(
             f"the rows of {window} cannot be read from {table.table_uri}: {delta.reason(error)}"
         ) from error
 
 
-def hourly_query(result: Result, window: Window) -> str:
-    """DataFusion SQL: a window's rows of the hourly table, each with what wrote its fact's row.
+def _query_of(plan: Plan, window: Window) -> str:
+    return hourly_query(plan.result, window, has_children=bool(plan.children))
 
-    That is the number of a transaction, in 64 bits.
-    """
+
+def hourly_query(result: Result, window: Window, *, has_children: bool) -> str:
+    """DataFusion SQL: a window's rows of the hourly table, each with what it was made of."""
     columns = ", ".join(map(quoted, result.columns))
+    children = "origin['children']" if has_children else "CAST(NULL AS string)"
     return (
-        f"SELECT {columns}, origin['{_TX_ID}'] AS {_TX_ID} "  # noqa: S608 - quoted names only
-        f"FROM {_TABLE} WHERE {inside(window, quoted(result.time))}"
+        f"SELECT {columns}, origin['{_TX_ID}'] AS {_TX_ID}, "  # noqa: S608 - quoted names only
+        f"{children} AS {_CHILDREN} FROM {_TABLE} WHERE {inside(window, quoted(result.time))}"
     )
 
 

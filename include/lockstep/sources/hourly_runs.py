@@ -18,7 +18,7 @@ from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.errors import LakehouseError, WindowError, WindowNotWrittenError
 from lockstep.model.window import HOUR, Window
 from lockstep.pipeline.delta_types import arrow_type
-from lockstep.pipeline.result_tables import ORIGIN
+from lockstep.pipeline.result_tables import ORIGIN_WITH_CHILDREN
 from lockstep.pipeline.row_keys import quoted
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
@@ -105,7 +105,7 @@ def require_layout(table: DeltaTable) -> None:
 
 def is_of_before(table: DeltaTable) -> bool:
     """Whether the hourly table is laid out as earlier versions did."""
-    return has_hours_of_before(table) or has_more_fields(table, ORIGIN)
+    return has_hours_of_before(table) or has_more_fields(table, ORIGIN_WITH_CHILDREN)
 
 
 def has_hours_of_before(table: DeltaTable) -> bool:

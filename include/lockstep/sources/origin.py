@@ -1,8 +1,9 @@
-"""Which row of the fact a row of the hourly table was made of: the column `origin`.
+"""Which rows of the database a row of the hourly table was made of: the column `origin`.
 
 In Spark and without it, from a read that has more columns than the result: row_xid, the transaction
-that wrote the fact's row (32 bits); and row_committed_at, null when the database does not track
-that.
+that wrote the fact's row (32 bits); row_committed_at, null when the database does not track that;
+and of a pipeline with children row_children, a digest of the keys and transactions of their rows,
+since a child's change leaves the fact's row as it was.
 """
 
 from collections.abc import Mapping
@@ -11,27 +12,57 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from lockstep.cdc.cuts import XID_SPAN, DatabaseSnapshot
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-ROW_XID, ROW_COMMITTED_AT = "row_xid", "row_committed_at"
+ROW_XID, ROW_COMMITTED_AT, ROW_CHILDREN = "row_xid", "row_committed_at", "row_children"
+_ROWS_OF_A_CHILD = sql.SQL(
+    "(SELECT string_agg(concat_ws(' ', {key}, child.xmin), ',' ORDER BY {key}) "
+    "FROM {table} AS child WHERE {is_owned})"
+)
 
 
-def origin_reads(fact: str) -> list[sql.Composed]:
-    """What PostgreSQL gives for both columns. fact: what the table is called in the query."""
+def origin_reads_names(plan: Plan) -> tuple[str, ...]:
+    """The names of the columns that a read has more."""
+    return (ROW_XID, ROW_COMMITTED_AT, *([ROW_CHILDREN] if plan.children else []))
+
+
+def origin_reads(fact: str, plan: Plan) -> list[sql.Composed]:
+    """What PostgreSQL gives for each of them. fact: what the table is called in the query."""
     xmin = sql.Identifier(fact, "xmin")
-    return [
-        sql.SQL("{}::text::bigint AS {}").format(xmin, sql.Identifier(ROW_XID)),
+    reads = [
+        sql.SQL("{}::text::bigint").format(xmin),
         sql.SQL(
             "CASE WHEN current_setting('track_commit_timestamp')::boolean "
-            "THEN pg_xact_commit_timestamp({}) END AS {}"
-        ).format(xmin, sql.Identifier(ROW_COMMITTED_AT)),
+            "THEN pg_xact_commit_timestamp({}) END"
+        ).format(xmin),
     ]
+    if plan.children:
+        rows = [_rows_of_child(fact, plan, child) for child in plan.children]
+        reads.append(sql.SQL("md5(concat_ws(';', {}))").format(sql.SQL(", ").join(rows)))
+    names = map(sql.Identifier, origin_reads_names(plan))
+    return [sql.SQL("{} AS {}").format(*pair) for pair in zip(reads, names, strict=True)]
 
 
-def origin_column(snapshot: DatabaseSnapshot) -> "Column":
+def _rows_of_child(fact: str, plan: Plan, child: TableName) -> sql.Composed:
+    owned = zip(plan.children[child], plan.fact.key, strict=True)
+    pairs = (
+        sql.SQL("{} = {}").format(sql.Identifier("child", column), sql.Identifier(fact, key))
+        for column, key in owned
+    )
+    key = (sql.Identifier("child", name) for name in plan.tables[child].key)
+    return _ROWS_OF_A_CHILD.format(
+        key=sql.SQL(", ").join(key),
+        table=sql.Identifier(child.schema, child.name),
+        is_owned=sql.SQL(" AND ").join(pairs),
+    )
+
+
+def origin_column(snapshot: DatabaseSnapshot, plan: Plan) -> "Column":
     """The column of the rows of a read.
 
     The row's transaction is one of the 2^32 before the snapshot's next one (xmax), which gives the
@@ -40,15 +71,20 @@ def origin_column(snapshot: DatabaseSnapshot) -> "Column":
     from pyspark.sql import functions as F  # noqa: N812
 
     xmax = F.lit(snapshot.xmax)
-    return F.struct(
+    fields = [
         (xmax - F.pmod(xmax - F.col(ROW_XID), F.lit(XID_SPAN))).alias("tx_id"),
         F.col(ROW_COMMITTED_AT).alias("committed_at"),
-    ).alias("origin")
+    ]
+    if plan.children:
+        fields.append(F.col(ROW_CHILDREN).alias("children"))
+    return F.struct(*fields).alias("origin")
 
 
 def origin_value(read: Mapping[str, Any], snapshot: DatabaseSnapshot) -> dict[str, Any]:
     """The same of one row."""
+    children = {"children": read[ROW_CHILDREN]} if ROW_CHILDREN in read else {}
     return {
         "tx_id": snapshot.full_tx_id(read[ROW_XID]),
         "committed_at": read[ROW_COMMITTED_AT],
+        **children,
     }

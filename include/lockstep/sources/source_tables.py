@@ -25,7 +25,7 @@ from lockstep.sources.column_reads import (
     why_refused,
 )
 from lockstep.sources.errors import SourceValueError
-from lockstep.sources.origin import ROW_COMMITTED_AT, ROW_XID, origin_reads
+from lockstep.sources.origin import origin_reads, origin_reads_names
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.sent_columns import received_rows, sent_query
 from lockstep.sources.slot_counts import count_slots
@@ -64,7 +64,7 @@ class SourceReader:
     def facts(self, plan: Plan, window: Window, slice_rows: int) -> "DataFrame":
         """The rows of the fact whose `plan.fact_time` is in the window, in slices of that time.
 
-        They have ROW_XID and ROW_COMMITTED_AT as well, for the column `origin`.
+        They have what sources/origin.py reads as well.
 
         slice_rows: rows that a slice, which one task reads, should have at the most. Raises
         SourceValueError also when the fact has rows that are in no window.
@@ -82,10 +82,10 @@ class SourceReader:
             slices_min=self._spark.sparkContext.defaultParallelism,
         )
         by = sql.SQL("{} AS {}").format(time.instant, sql.Identifier(_SLICED_BY))
-        more = [by, *origin_reads(fact.name.name)]
+        more = [by, *origin_reads(fact.name.name, plan)]
         query = sent_query(_name(fact), columns, rows, more)
         slices_of_time = [between(_SLICED_BY, part) for part in slices]
-        return self._read(fact, columns, query, slices_of_time, (ROW_XID, ROW_COMMITTED_AT))
+        return self._read(fact, columns, query, slices_of_time, origin_reads_names(plan))
 
     def _read(
         self,

@@ -25,7 +25,7 @@ from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.type_table import ValueType
 from lockstep.sources.column_reads import ColumnRead, out_of_time, why_refused
 from lockstep.sources.errors import SourceValueError
-from lockstep.sources.origin import ROW_COMMITTED_AT, ROW_XID, origin_reads
+from lockstep.sources.origin import origin_reads, origin_reads_names
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.readiness import require_rights
 from lockstep.sources.sent_columns import received_rows, sent_query
@@ -192,7 +192,7 @@ def with_origin(plan: Plan, columns: Sequence[ViewColumn]) -> sql.Composed:
         "LEFT JOIN {fact} AS fact ON {equal}) AS rows"
     ).format(
         values=sql.SQL(", ").join(sql.Identifier("seen", one.name) for one in columns),
-        origin=sql.SQL(", ").join(origin_reads("fact")),
+        origin=sql.SQL(", ").join(origin_reads("fact", plan)),
         view=_name(plan),
         fact=sql.Identifier(fact.name.schema, fact.name.name),
         equal=sql.SQL(" AND ").join(equal),
@@ -214,7 +214,7 @@ class ViewReader:
     def rows(self, plan: Plan, window: Window | None, slice_rows: int) -> "DataFrame":
         """The result's columns of the window's rows, in slices of its time; of all without one.
 
-        Those of a window have ROW_XID and ROW_COMMITTED_AT as well, for the column `origin`.
+        Those of a window have what sources/origin.py reads as well.
 
         slice_rows: rows that a slice, which one task reads, should have at the most. Raises
         SourceValueError for a value that the result's type cannot hold, or when the view has rows
@@ -228,7 +228,7 @@ class ViewReader:
             inside, instant = _inside(time, window), _instant(time)
             counts = count_slots(self._connection, window, _name(plan), instant, inside)
             predicates = self._slices(window, counts, slice_rows)
-            relation, kept = with_origin(plan, columns), (ROW_XID, ROW_COMMITTED_AT)
+            relation, kept = with_origin(plan, columns), origin_reads_names(plan)
             more = [
                 sql.SQL("{} AS {}").format(instant, sql.Identifier(_SLICED_BY)),
                 *map(sql.Identifier, kept),

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from psycopg import sql
@@ -21,9 +21,16 @@ from lockstep.pipeline.delta_types import is_nested
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.row_keys import Key
-from lockstep.sources.origin import ROW_COMMITTED_AT, ROW_XID, origin_reads
+from lockstep.sources.origin import ROW_CHILDREN, ROW_XID, origin_reads, origin_reads_names
 from lockstep.sources.snapshot_jdbc import FETCH_ROWS
 from lockstep.sources.source_view import ViewColumn, view_columns, with_origin
+
+
+class MadeOf(NamedTuple):
+    """The transaction that wrote the fact's row, and the digest of its children's rows, if any."""
+
+    tx_id: int
+    children: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,14 +45,16 @@ class DatabaseRow:
     origin: Mapping[str, Any]
 
 
-def row_versions(exported: ExportedSnapshot, plan: Plan, window: Window) -> dict[Key, int]:
-    """Of each row of the window the transaction that wrote the fact's row (32 bits).
+def row_versions(exported: ExportedSnapshot, plan: Plan, window: Window) -> dict[Key, MadeOf]:
+    """Of each row of the window what it is made of, transactions in 32 bits.
 
     Raises as view_columns does, where the fact alone does not say which rows are in the window.
     """
     with exported.connection.cursor(row_factory=dict_row) as cursor:
         cursor.execute(_versions(exported, plan, window))
-        return {_key(plan.result, row): row[ROW_XID] for row in cursor}
+        return {
+            _key(plan.result, row): MadeOf(row[ROW_XID], row.get(ROW_CHILDREN)) for row in cursor
+        }
 
 
 def rows_in(
@@ -78,9 +87,9 @@ def _versions(exported: ExportedSnapshot, plan: Plan, window: Window) -> sql.Com
         sql.SQL("fact.{} AS {}").format(sql.Identifier(column), sql.Identifier(name))
         for column, name in zip(fact.key, plan.key, strict=True)
     ]
-    return sql.SQL("SELECT {key}, {xid} FROM {fact} AS fact WHERE {inside}").format(
+    return sql.SQL("SELECT {key}, {origin} FROM {fact} AS fact WHERE {inside}").format(
         key=_listed(key),
-        xid=origin_reads("fact")[0],
+        origin=_listed(origin_reads("fact", plan)),
         fact=sql.Identifier(fact.name.schema, fact.name.name),
         inside=_inside(sql.Identifier("fact", plan.fact_time), window),
     )
@@ -95,7 +104,7 @@ def _view_rows(exported: ExportedSnapshot, plan: Plan, window: Window) -> sql.Co
     )
     return sql.SQL("SELECT {values}, {origin} FROM {rows} WHERE {inside}").format(
         values=_listed(values),
-        origin=_listed(map(sql.Identifier, (ROW_XID, ROW_COMMITTED_AT))),
+        origin=_listed(map(sql.Identifier, origin_reads_names(plan))),
         rows=with_origin(plan, columns),
         inside=_inside(sql.Identifier(plan.result.time), window),
     )
