@@ -8,7 +8,9 @@ from lockstep.errors import LockstepError
 from lockstep.ledger import book, cutovers
 from lockstep.ledger.entries import Judged, verified
 from lockstep.model.modes import BATCH, PUBLISHER
-from lockstep.parity_pages.view import HEALTH_CLASSES, seconds_text, time_text, verdict_words
+from lockstep.model.window import Window
+from lockstep.parity_pages.view import HEALTH_CLASSES
+from lockstep.parity_pages.words import seconds_text, time_text, verdict_words, window_text
 from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project import Pipeline, Project, read_project
 from lockstep.settings import Settings
@@ -84,7 +86,7 @@ def _mode(mode: str, seen: Observation, judged: list[Judged], version: str) -> d
         "why": seen.finding.why,
         "verdict": newest.verdict if newest else "",
         "words": verdict_words(newest.verdict) if newest else "not compared",
-        "window": f"{newest.start:%Y-%m-%d %H:%M} to {newest.end:%H:%M} UTC" if newest else "",
+        "window": window_text(Window(newest.start, newest.end)) if newest else "",
         "verified": _ago(reach.through - reach.since) if reach else "",
         "lag": seconds_text(seen.heartbeat and seen.holder and seen.heartbeat.lag_seconds),
     }
