@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from lockstep.cli import app
+from lockstep.cli.sql_names import with_full_names
 from lockstep.errors import LakehouseError
 from lockstep.sources.errors import QueryError
 from pizzeria import names as pizzeria
@@ -218,3 +219,31 @@ def test_looking_imports_nothing_heavy():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "full"),
+    [
+        ("SELECT * FROM a.batch", "SELECT * FROM a__batch"),
+        ("SELECT a.batch FROM A.Batch AS a", "SELECT a.batch FROM a__batch AS a"),
+        ("SELECT 1 FROM sole WHERE x = 'a.batch'", "SELECT 1 FROM b__sole WHERE x = 'a.batch'"),
+        (
+            "WITH sole AS (SELECT 1 FROM b.sole) SELECT * FROM sole JOIN a__batch USING (x)",
+            "WITH sole AS (SELECT 1 FROM b__sole) SELECT * FROM sole JOIN a__batch USING (x)",
+        ),
+        ("SELECT * FROM no.such, nothing", "SELECT * FROM no.such, nothing"),
+        ("SELECT FROM FROM a.batch (", "SELECT FROM FROM a.batch ("),
+    ],
+)
+def test_a_short_name_stands_for_the_tables_own(query: str, full: str) -> None:
+    assert with_full_names(query, ["a__batch", "b__batch", "b__sole", "a"]) == full
+
+
+def test_a_short_name_of_several_tables_is_refused_with_all_of_them() -> None:
+    with pytest.raises(QueryError, match=r"several tables: write one of a\.batch, b\.batch"):
+        with_full_names("SELECT * FROM batch", ["a__batch", "b__batch"])
+
+
+def test_a_table_is_read_by_its_short_name(lakehouse):
+    assert "3 rows" in answer("SELECT order_id FROM orders_enriched.batch")
+    assert "3 rows" in answer("SELECT order_id FROM batch")

@@ -43,7 +43,8 @@ def sql(
         str,
         typer.Argument(
             metavar="QUERY",
-            help="One SELECT; a table goes by the last part of its path, such as orders__batch.",
+            help="One SELECT; a table goes by the last part of its path, such as orders__batch, by "
+            "orders.batch, or by batch where no other pipeline has one.",
         ),
     ],
     answer_format: Annotated[
@@ -76,8 +77,10 @@ def answer(settings: Settings, query: str) -> "pa.RecordBatchReader":
     """Plan the query over the tables it names; the rows are computed as they are read.
 
     Raises QueryError for anything but one SELECT and for what the engine refuses (an unknown table
-    with the list of those there are), LakehouseError when there is no table at all.
+    with the list of those there are; a short name of several), LakehouseError when there is no
+    table at all.
     """
+    from lockstep.cli.sql_names import with_full_names
     from lockstep.sources import delta
 
     _refuse_all_but_select(query)
@@ -87,6 +90,7 @@ def answer(settings: Settings, query: str) -> "pa.RecordBatchReader":
             f"the lakehouse {settings.lakehouse_uri} holds no Delta table yet: "
             "`lockstep batch run` writes the first (or set LOCKSTEP_LAKEHOUSE, LOCKSTEP_HOME)"
         )
+    query = with_full_names(query, uris)
     words = set(re.findall(r"\w+", query.lower()))
     named = {name: delta.open_table(uri) for name, uri in uris.items() if name.lower() in words}
     try:
