@@ -177,9 +177,10 @@ def values_of(relation: pa.Table, columns: Columns, is_element: bool) -> set[Key
 
     Without those that have a null, which lead nowhere.
     """
-    if is_element:
-        elements = relation[columns[0]].combine_chunks().flatten()
-        relation = pa.table({columns[0]: elements})
+    if len(columns) == 1:  # three times as fast as groups
+        found = relation[columns[0]].combine_chunks()
+        values = (found.flatten() if is_element else found).unique().to_pylist()
+        return {(comparable(value),) for value in values if value is not None}
     distinct = relation.select(columns).group_by(list(columns)).aggregate([])
     rows = zip(*(distinct[name].to_pylist() for name in columns), strict=True)
     return {tuple(map(comparable, row)) for row in rows if None not in row}
