@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from lockstep.airflow_names import MAINTENANCE_DAG_ID
-from lockstep.model.modes import StreamMode
 from lockstep.pipeline.pipeline_names import names_of
 from lockstep.pipeline.project import read_project
 from pizzeria import names as pizzeria
@@ -113,7 +112,7 @@ def of_pipeline(name: str, *, is_paused: bool) -> dict[str, dict[str, object]]:
             reports_failure=["switch"],
         ),
         names.publish_dag_id: supervised("publish"),
-        **{names.stream_dag_id(mode): supervised("stream") for mode in StreamMode},
+        **{names.stream_dag_id(mode): supervised("stream") for mode in names.modes},
     }
 
 

@@ -148,15 +148,18 @@ class RecordDecoder:
         message_prefix: str = "",
         message: ReadMessage | None = None,
         expects_others: bool = False,
+        others: Collection[str] = (),
     ) -> None:
         """message_prefix: of the logical messages that `message` reads.
-        expects_others: tables without a function may be captured, too: for other pipelines.
+        expects_others: any table without a function may be captured, too: for other pipelines.
+        others: these may be.
         """
         self.topic = topic
         self._rows = rows
         self._message_prefix = message_prefix
         self._message = message
         self._expects_others = expects_others
+        self._others = frozenset(others)
 
     @property
     def readable(self) -> frozenset[str]:
@@ -165,7 +168,8 @@ class RecordDecoder:
 
     def is_known(self, table: str) -> bool:
         """Whether a change of the table is one that streams expect."""
-        return self._expects_others or table in self._rows or table == MESSAGES
+        known = self._expects_others or table in self._rows or table == MESSAGES
+        return known or table in self._others
 
     def decode(self, value: bytes | None, offset: int, wanted: Collection[str]) -> Record:
         """The record at an offset of the topic; rows only of the `wanted` tables.

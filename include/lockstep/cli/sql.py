@@ -43,8 +43,8 @@ def sql(
         str,
         typer.Argument(
             metavar="QUERY",
-            help="One SELECT; a table goes by the last part of its path, such as orders__batch, by "
-            "orders.batch, or by batch where no other pipeline has one.",
+            help="One SELECT; a table goes by the last part of its path, such as readings__batch, "
+            "by readings.batch, or by batch where no other pipeline has one.",
         ),
     ],
     answer_format: Annotated[

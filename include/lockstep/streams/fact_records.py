@@ -6,7 +6,7 @@ once, when it is inserted: a pruned outbox says nothing of the rows.
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -27,10 +27,15 @@ class OutboxRow(Struct, frozen=True):
     payload: str
 
 
-def facts_decoder(plan: Plan, tables: Mapping[TableName, PlannedTable]) -> RecordDecoder:
+def facts_decoder(
+    plan: Plan,
+    tables: Mapping[TableName, PlannedTable],
+    others: Collection[TableName] = (),
+) -> RecordDecoder:
     """Decodes the changes of the plan's topic, every row as TableRow.
 
-    tables: those captured, the fact among them. A row of the fact that lacks a large value is
+    tables: those captured, the fact among them. others: may be captured for other pipelines, their
+    outboxes for one. A row of the fact that lacks a large value is
     refused: nothing that these modes read has it.
     """
     read = {text_of(name): row_reading(table) for name, table in tables.items()}
@@ -41,7 +46,11 @@ def facts_decoder(plan: Plan, tables: Mapping[TableName, PlannedTable]) -> Recor
         outbox = text_of(plan.manifest.outbox)
         read[outbox] = _outbox_row(outbox, decode)
     return RecordDecoder(
-        plan.change_topic, read, message_prefix=plan.message_prefix, message=_message(decode)
+        plan.change_topic,
+        read,
+        message_prefix=plan.message_prefix,
+        message=_message(decode),
+        others=list(map(text_of, others)),
     )
 
 

@@ -147,7 +147,8 @@ class Modes:
     @cached_property
     def _facts_decoder(self) -> RecordDecoder:
         fact = self.plan.fact
-        return facts_decoder(self.plan, {**self.captured, fact.name: fact})
+        others = [table.name for table in self.catalog.tables]
+        return facts_decoder(self.plan, {**self.captured, fact.name: fact}, others)
 
     def _change_log(self, target: Settings, mode: str, capture_id: int | None) -> AppendLog:
         return open_change_log(target, self.plan, Mode(mode), capture_id)
