@@ -1,8 +1,10 @@
 """The depot's database, as `lockstep up` makes it of its folder."""
 
 import json
+import shutil
 import threading
 from decimal import Decimal
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,6 +16,7 @@ from lockstep.pipeline.folder import CATALOG_FILE
 from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project import read_project
 from lockstep.pipeline.project_files import SOURCES
+from lockstep.project import VARIABLE
 from lockstep.settings import Settings
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.fixed_time import keeping_time_statements
@@ -161,3 +164,28 @@ def test_sql_that_fails_is_named_and_leaves_the_database_as_it_was(
     monkeypatch.undo()
     with clerk(depot) as connection:
         assert len(rows_of(connection, BOOKED)) == len(rows_of(connection, PACKED)) == CONSIGNMENTS
+
+
+def test_a_folder_that_is_incomplete_is_named_and_keeps_no_other_from_being_prepared(
+    depot: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(PROJECT_DIR / "include", tmp_path / "include", ignore=without_the_library)
+    shutil.copy(PROJECT_DIR / "pyproject.toml", tmp_path)
+    broken = tmp_path / SOURCES / "a_broken_one"
+    (broken / "database").mkdir(parents=True)
+    (broken / "source.toml").write_text(
+        'format_version = 1\nkind = "postgres"\ndatabase = "a_broken_one"\n'
+    )
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with psycopg.connect(**depot.connection(Role.ADMIN, "postgres"), autocommit=True) as admin:
+        admin.execute("DROP DATABASE depot WITH (FORCE)")
+    with pytest.raises(
+        ServiceError, match=r"a_broken_one/database/owner_files\.txt cannot be read"
+    ):
+        postgres_database.prepare_database(depot)
+    with clerk(depot) as connection:
+        assert len(rows_of(connection, BOOKED)) == CONSIGNMENTS
+
+
+def without_the_library(_folder: str, names: list[str]) -> set[str]:
+    return {"lockstep"} & set(names)

@@ -36,16 +36,21 @@ _READERS = (Role.BATCH_READER, Role.CDC)
 
 @dataclass(frozen=True)
 class _SourceDatabase:
-    """A source's database of this server. folder: of its SQL; files: those of the owner."""
+    """A source's database of this server. folder: of its SQL; a database may have none."""
 
     name: str
     folder: Path
-    files: tuple[Path, ...]
 
     @property
     def owner(self) -> str:
         """The role that owns the database. It signs in only if the source's roles.sql says so."""
         return f"{self.name}_owner"
+
+    @property
+    def files(self) -> list[Path]:
+        """Those that the owner runs."""
+        names = _text(self.folder / OWNER_FILES).split() if self.folder.is_dir() else []
+        return [self.folder / name for name in names]
 
     @property
     def roles(self) -> Path | None:
@@ -83,15 +88,12 @@ def prepare_database(settings: Settings) -> None:
 
 def _source_databases(project: Path) -> Iterator[_SourceDatabase]:
     for file in sorted((project / SOURCES).glob(f"*/{SOURCE_FILE}")):
-        folder = file.parent / DATABASE_FOLDER
         try:
             manifest = read_source_manifest(project, file.parent.name)
         except ManifestError:
             continue
-        if manifest.host is not None:
-            continue
-        names = _text(folder / OWNER_FILES).split() if folder.is_dir() else []
-        yield _SourceDatabase(manifest.database, folder, tuple(folder / name for name in names))
+        if manifest.host is None:
+            yield _SourceDatabase(manifest.database, file.parent / DATABASE_FOLDER)
 
 
 def _prepare_server(admin: psycopg.Connection) -> None:
