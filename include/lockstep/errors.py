@@ -4,9 +4,14 @@ Entry points print such an error on one line and exit with its ``exit_code``; an
 defect of ours and keeps its traceback.
 """
 
+import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_OF_A_PIPELINE = re.compile(r"\blockstep (?=(?:batch|capture|parity|publish|quality|stream) )")
+"""Commands that work for one pipeline."""
 
 
 class LockstepError(Exception):
@@ -47,11 +52,20 @@ class StreamError(LockstepError):
     """A stream cannot start, or has stopped: the message names the cause and the remedy."""
 
 
+def with_pipeline(text: str, pipeline: str) -> str:
+    """The text with each command as it is called for this pipeline; empty: the project's own."""
+    return _OF_A_PIPELINE.sub(f"lockstep --pipeline {pipeline} ", text) if pipeline else text
+
+
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """For each main: a LockstepError becomes one line on standard error and its exit code."""
+    """For each main: a LockstepError becomes one line on standard error and its exit code.
+
+    Commands that the line names have the pipeline that LOCKSTEP_PIPELINE chose.
+    """
     try:
         yield
     except LockstepError as error:
-        sys.stderr.write(f"error: {error}\n")
+        text = with_pipeline(str(error), os.environ.get("LOCKSTEP_PIPELINE", ""))
+        sys.stderr.write(f"error: {text}\n")
         sys.exit(error.exit_code)

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lockstep.errors import with_pipeline
 from lockstep.model.windows import Windows
 from lockstep.pipeline.errors import Problem
 from lockstep.pipeline.pipeline_names import PipelineNames, own_pipeline
@@ -22,7 +23,6 @@ from lockstep.settings import Settings
 BROKEN = "broken"
 """The tag of DAGs whose pipeline has problems."""
 _TEXTS = Path(__file__).parent
-_GROUPS = re.compile(r"\blockstep (?=(?:batch|capture|parity|publish|quality|stream) )")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PipelineDags:
         meanings = {"PIPELINE": self.names.pipeline, "FACT": self.fact, **words}
         placeholder = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(meanings)})(?![A-Za-z0-9])")
         text = placeholder.sub(lambda found: meanings[found[1]], text)
-        return _GROUPS.sub(self.settings.command("").strip("`"), text)
+        return with_pipeline(text, self.settings.pipeline)
 
     @property
     def _problems_text(self) -> str:
