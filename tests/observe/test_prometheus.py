@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from lockstep.errors import ServiceError
-from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
 from lockstep.observe import prometheus
 from lockstep.observe.prometheus import StreamCollector, serve
 from lockstep.settings import Settings
@@ -25,6 +25,7 @@ from lockstep.supervise.heartbeat import (
 )
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 OUTBOX = StreamMode.OUTBOX
 Samples = dict[tuple[str, ...], float]
@@ -70,15 +71,22 @@ def beat(settings: Settings, **changed: object) -> None:
 
 
 def scraped(settings: Settings) -> Samples:
-    """What Prometheus would read: name without `lockstep_stream_`, then the labels' values."""
+    """What Prometheus would read: name without `lockstep_stream_`, then the labels' values.
+
+    But for the pipeline.
+    """
+    found = {}
+    for sample in samples_of(settings):
+        labels = (value for name, value in sample.labels.items() if name != "pipeline")
+        found[sample.name.removeprefix("lockstep_stream_"), *labels] = sample.value
+    return found
+
+
+def samples_of(settings: Settings) -> list[Sample]:
     registry = CollectorRegistry()
     registry.register(StreamCollector(settings))
     families = text_string_to_metric_families(generate_latest(registry).decode())
-    return {
-        (sample.name.removeprefix("lockstep_stream_"), *sample.labels.values()): sample.value
-        for family in families
-        for sample in family.samples
-    }
+    return [sample for family in families for sample in family.samples]
 
 
 def health_of(samples: Samples, mode: str = OUTBOX) -> set[str]:
@@ -94,6 +102,19 @@ def test_every_stream_is_shown_before_any_was_started(settings: Settings) -> Non
     for mode in (*StreamMode, HISTORY):
         assert samples["up", mode] == samples["wanted", mode] == 0
         assert health_of(samples, mode) == {"stopped"}
+
+
+def test_each_sample_has_the_pipeline_of_its_stream_and_a_history_none(
+    settings: Settings, running: lease.Lease
+) -> None:
+    write_desired(settings, "readings__outbox", DesiredState.RUNNING, "a test")
+    found = {sample.labels["mode"]: sample.labels["pipeline"] for sample in samples_of(settings)}
+    own = settings.names.pipeline
+    assert found == {
+        **dict.fromkeys([*map(str, StreamMode), PUBLISHER], own),
+        HISTORY: "",
+        "readings__outbox": "readings",
+    }
 
 
 def test_a_stream_of_another_pipeline_is_shown_by_its_address(settings: Settings) -> None:

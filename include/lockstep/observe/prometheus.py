@@ -17,6 +17,8 @@ from prometheus_client.registry import Collector
 
 from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.model.modes import HISTORY, PUBLISHER, StreamMode
+from lockstep.pipeline.names import SEPARATOR
+from lockstep.pipeline.pipeline_names import own_pipeline
 from lockstep.settings import Settings
 from lockstep.supervise.desired import DesiredState
 from lockstep.supervise.folder import workers
@@ -60,20 +62,56 @@ class StreamCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every query in `up`, `wanted` and `health`; in the others those whose value is known.
 
-        Those of other pipelines, by their addresses, from when they were first started.
+        Those of other pipelines, by their addresses, from when they were first started. The label
+        `pipeline` is empty for a source's history.
         """
         modes = dict.fromkeys([*map(str, QUERIES), *workers(self._settings)])
         seen = {mode: self._observed(mode) for mode in modes}
         values = {mode: _values(observation) for mode, observation in seen.items()}
         for kind, described in ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS)):
             for name, description in described.items():
-                family = kind(f"lockstep_stream_{name}", description, labels=["mode"])
+                family = kind(f"lockstep_stream_{name}", description, labels=["mode", "pipeline"])
                 for mode, known in values.items():
                     if known.get(name) is not None:
-                        family.add_metric([mode], known[name])
+                        family.add_metric([mode, self._pipeline(mode)], known[name])
                 yield family
-        yield _health(seen)
-        yield _latency(seen)
+        yield self._health(seen)
+        yield self._latency(seen)
+
+    def _pipeline(self, mode: str) -> str:
+        pipeline, _, of_address = mode.rpartition(SEPARATOR)
+        if of_address == HISTORY:
+            return ""
+        return pipeline or own_pipeline(self._settings.project)
+
+    def _health(self, seen: dict[str, Observation | None]) -> Metric:
+        family = GaugeMetricFamily(
+            "lockstep_stream_health",
+            "1 for what the stream is: " + ", ".join(Health),
+            labels=["mode", "health", "pipeline"],
+        )
+        for mode, observation in seen.items():
+            for health in Health:
+                is_it = observation is not None and observation.finding.health is health
+                family.add_metric([mode, health, self._pipeline(mode)], float(is_it))
+        return family
+
+    def _latency(self, seen: dict[str, Observation | None]) -> Metric:
+        """A gauge, for a window's quantiles are no sum that Prometheus could go on counting."""
+        family = GaugeMetricFamily(
+            "lockstep_stream_latency_seconds",
+            "From the database's commit to readable in Delta, in the last five minutes",
+            labels=["mode", "hop", "quantile", "pipeline"],
+        )
+        for mode, observation in seen.items():
+            beat = observation.heartbeat if observation and _is_up(observation) else None
+            if beat is None or beat.latency is None:
+                continue
+            for hop, found in {TOTAL: beat.latency, **beat.latency.hops}.items():
+                for quantile, field in _QUANTILES.items():
+                    labels = [mode, hop, quantile, self._pipeline(mode)]
+                    family.add_metric(labels, getattr(found, field))
+        return family
 
     def _observed(self, mode: str) -> Observation | None:
         """None when its files cannot be read: then it counts as wanted and down."""
@@ -125,36 +163,6 @@ def _of_a_live_driver(beat: Heartbeat) -> dict[str, float | None]:
             (one.age_seconds for one in beat.incomplete), default=0.0
         ),
     }
-
-
-def _health(seen: dict[str, Observation | None]) -> Metric:
-    family = GaugeMetricFamily(
-        "lockstep_stream_health",
-        "1 for what the stream is: " + ", ".join(Health),
-        labels=["mode", "health"],
-    )
-    for mode, observation in seen.items():
-        for health in Health:
-            is_it = observation is not None and observation.finding.health is health
-            family.add_metric([mode, health], float(is_it))
-    return family
-
-
-def _latency(seen: dict[str, Observation | None]) -> Metric:
-    """A gauge, for a window's quantiles are no sum that Prometheus could go on counting."""
-    family = GaugeMetricFamily(
-        "lockstep_stream_latency_seconds",
-        "From the database's commit to readable in Delta, in the last five minutes",
-        labels=["mode", "hop", "quantile"],
-    )
-    for mode, observation in seen.items():
-        beat = observation.heartbeat if observation and _is_up(observation) else None
-        if beat is None or beat.latency is None:
-            continue
-        for hop, found in {TOTAL: beat.latency, **beat.latency.hops}.items():
-            for quantile, field in _QUANTILES.items():
-                family.add_metric([mode, hop, quantile], getattr(found, field))
-    return family
 
 
 def serve(settings: Settings) -> None:
