@@ -10,6 +10,7 @@ from lockstep.devstack.service import State
 from lockstep.errors import ServiceError
 from lockstep.host.ports import free_ports
 from lockstep.settings import Settings
+from pizzeria.names import MANIFEST
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def settings(stack_settings: Settings) -> Iterator[Settings]:
 def test_the_page_is_served_until_the_service_is_stopped(settings: Settings) -> None:
     control.up(settings, [Metrics.name])
     page = httpx.get(settings.metrics_url)
-    assert 'lockstep_stream_up{mode="outbox"} 0.0' in page.text
+    assert f'lockstep_stream_up{{mode="outbox",pipeline="{MANIFEST}"}} 0.0' in page.text
     assert page.headers["content-type"].startswith("text/plain")
     found = {one.service: one for one in control.statuses(settings)}[Metrics.name]
     assert (found.state, found.address) == (State.RUNNING, settings.metrics_url)
