@@ -1,18 +1,25 @@
 """Tables that are part of the fact: which columns say whose they are, and what a change touches."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.parity.proof import Suspect, has_last_change
 from lockstep.parity.versions import RowHistories, RowHistory, Version
 from lockstep.pipeline.catalog import Column, Table, TableName
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.errors import ManifestError, PipelineError
 from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION
+from lockstep.sinks.append_log import AppendLog
+from lockstep.streams import needed_versions
 from lockstep.streams.children import Children
+from lockstep.streams.needed_versions import NeededVersions
+from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import Key, RowVersion, TableRow, text_of
 
 from tests.plant.planned import NAMES, planned
@@ -188,3 +195,34 @@ def test_a_stream_that_lacks_a_change_which_the_cut_sees_is_not_excused(
     text = f"{cut.xmin}:{cut.xmax}:{','.join(map(str, sorted(unseen)))}"
     suspect = Suspect((1,), "[1]", 3, False, None, text)
     assert has_last_change(found, rows, suspect) is is_last
+
+
+def test_a_fact_with_too_many_versions_is_read_from_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plan(tmp_path / "project")
+    schema = arrow_schema(HISTORY_COLUMNS)
+    rows = [
+        {
+            "table": str(BILL.name),
+            "row_key": "[1]",
+            "op": "u",
+            "row": f'{{"{NAMES.id}": 1, "{NAMES.taken_at}": "2024-05-01T00:00:0{commit}Z"}}',
+            "tx_id": commit,
+            "commit_lsn": commit,
+            "committed_at": AT,
+        }
+        for commit in (1, 2, 3)
+    ]
+    history = StoredHistory(str(tmp_path / "history"))
+    assert history.count(found.fact) == 0
+    log = AppendLog(history.uri, schema, HISTORY_PARTITION, 1)
+    log.append(pa.Table.from_pylist(rows, schema), 3, 0)
+    assert (history.count(found.fact), history.count(found.tables[ENTRY.name])) == (3, 0)
+    for most, versions in ((3, 1), (2, 0)):
+        monkeypatch.setattr(needed_versions, "FACT_VERSIONS_MAX", most)
+        needed = NeededVersions(found, history, 3)
+        assert needed.count == versions
+        before = needed.values_before(BILLS, [(1,), (2,)], 3)
+        assert before == ({(1,): (1, AT + timedelta(seconds=2))} if not versions else {})
+        assert needed.values_before(BILLS, [(1,)], 4) == {(1,): (1, AT + timedelta(seconds=3))}

@@ -26,6 +26,8 @@ from lockstep.streams.versions import (
 STORED_SECONDS_MAX = 120.0
 """A stream waits this long for the history to get on."""
 STORED_PAUSE_SECONDS = 0.2
+FACT_VERSIONS_MAX = 5 * KEPT_ROWS_MAX
+"""A fact with more of them is not looked through to find that it has too many rows to be kept."""
 
 
 class NeededVersions:
@@ -41,6 +43,8 @@ class NeededVersions:
         self._settled = self._taken = -1 if frontier is None else frontier
         self._tables = {text_of(name): table for name, table in plan.tables.items()}
         self._kept = {text_of(name): kept for name, kept in _kept_tables(plan).items()}
+        if plan.children and history.count(plan.fact) > FACT_VERSIONS_MAX:
+            self._kept.pop(text_of(plan.fact.name))
         self.loaded = history.reached()
         for table, kept in list(self._kept.items()):
             self._load(table, kept, frontier)

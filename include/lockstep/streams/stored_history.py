@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from msgspec.structs import astuple
@@ -19,6 +20,7 @@ from msgspec.structs import astuple
 from lockstep.errors import StreamError
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import PlannedTable
+from lockstep.pipeline.result_tables import HISTORY_PARTITION
 from lockstep.pipeline.values import comparable
 from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sources.delta import open_table, run_query
@@ -57,6 +59,15 @@ class StoredHistory:
                     "since no pipeline read that when it was made: end the source's streams, "
                     "delete the folder, and start them again: it is built from the change topic"
                 )
+
+    def count(self, table: PlannedTable) -> int:
+        """How many versions of the table's rows there are; some may be there twice. Reads the log
+        of the Delta table alone."""
+        if not DeltaTable.is_deltatable(self.uri):
+            return 0
+        files = pa.table(open_table(self.uri).get_add_actions(flatten=True))
+        of_table = pc.equal(files[f"partition.{HISTORY_PARTITION}"], str(table.name))
+        return pc.sum(files["num_records"].filter(of_table)).as_py() or 0
 
     def versions(self, table: PlannedTable, frontier: int | None) -> Iterator[Version]:
         """Every version of the table's rows that is valid at the frontier or later."""
