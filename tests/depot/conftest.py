@@ -16,7 +16,7 @@ from tests.project import PROJECT_DIR
 DEPOT = "depot"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two_sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """PostgreSQL, Kafka and Connect, which tests kill, with the connectors of both sources."""
     with stack_of_its_own(tmp_path_factory.mktemp("two_sources"), ["connect"]) as settings:
