@@ -15,6 +15,7 @@ from lockstep.cli.pipeline_prepare import prepare
 from lockstep.cli.pipeline_run import run
 from lockstep.cli.pipeline_stream import stream
 from lockstep.cli.remove import remove_pipeline
+from lockstep.cli.rename import rename_pipeline
 from lockstep.project import project_dir
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ app.command()(run)
 app.command()(stream)
 app.command()(prepare)
 app.command(name="rm")(remove_pipeline)
+app.command(name="rename")(rename_pipeline)
 
 
 class ManifestKind(StrEnum):
