@@ -7,7 +7,9 @@ from itertools import permutations
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from lockstep.ledger import book
 from lockstep.ledger.entries import (
     LEDGER_COLUMNS,
@@ -21,6 +23,7 @@ from lockstep.ledger.status import status_table
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from pizzeria.names import PARITY_LEDGER
@@ -100,7 +103,9 @@ def test_an_hour_compared_again_closes_the_gap_and_opens_one() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_moment_of_what_is_verified_is_in_a_window_that_did_not_pass(seed: int) -> None:
+def test_no_moment_of_what_is_verified_is_in_a_window_that_did_not_pass(
+    seed: int, tmp_path: Path
+) -> None:
     """Windows that overlap, and that are compared more than once; against a look at each hour."""
     random = Random(seed)
     lines = []
@@ -119,6 +124,16 @@ def test_no_moment_of_what_is_verified_is_in_a_window_that_did_not_pass(seed: in
     since = max((n for n in hours if n - 1 not in hours), default=None)
     expected = None if since is None else Verified(hour(since), hour(hours[-1] + 1))
     assert verified(judged(*lines), NOW) == expected, f"seed {seed}"
+    settings = Settings(home=tmp_path)
+    shuffled = random.sample(lines, len(lines))
+    rows = [book.line_row(one) for one in shuffled]
+    table = pa.Table.from_pylist(rows, arrow_schema(LEDGER_COLUMNS))
+    write_deltalake(settings.table_uri(settings.names.ledger), table)
+    newest = max(newest, key=lambda one: (one.window.end, one.checked_at))
+    (reached,) = book.reached(settings, NOW).values()
+    assert (reached.newest, reached.verified) == (*judged(newest), expected), f"seed {seed}"
+    (other,) = book.reached(settings, "another version").values()
+    assert other.verified is None
 
 
 def test_what_is_written_is_read_back_and_nothing_is_rewritten(tmp_path: Path) -> None:

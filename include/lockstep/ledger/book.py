@@ -18,7 +18,9 @@ from lockstep.ledger.entries import (
     Comparison,
     Difference,
     Judged,
+    Reached,
 )
+from lockstep.ledger.reached import reached_of
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
@@ -63,17 +65,9 @@ def lines(
 
 def judged(settings: Settings) -> list[Judged]:
     """The least of every line: a year of hours and modes is read in a moment."""
-    uri = settings.table_uri(settings.names.ledger)
-    if not DeltaTable.is_deltatable(uri):
+    found = _least(settings)
+    if found is None:
         return []
-    ledger = open_table(uri)
-    is_versioned = "pipeline_version" in {field.name for field in ledger.schema().fields}
-    version = "pipeline_version" if is_versioned else "NULL"
-    query = (
-        "SELECT mode, window_start, window_end, verdict, checked_at, "  # noqa: S608
-        f"COALESCE({version}, '{VERSION_OF_BEFORE}') AS version FROM ledger"
-    )
-    found = run_query(query, {"ledger": ledger}).read_all()
     modes, starts, ends, verdicts, *others = (column.to_pylist() for column in found.columns)
     known = {str(value): value for value in (*StreamMode, *Verdict)}
     return [
@@ -82,6 +76,27 @@ def judged(settings: Settings) -> list[Judged]:
             modes, starts, ends, verdicts, *others, strict=True
         )
     ]
+
+
+def reached(settings: Settings, version: str) -> dict[StreamMode, Reached]:
+    """How far each mode that was ever compared has come; version: of the pipeline now."""
+    found = _least(settings)
+    return {} if found is None else reached_of(found, version)
+
+
+def _least(settings: Settings) -> pa.Table | None:
+    """The least of every line; None while there is no ledger."""
+    uri = settings.table_uri(settings.names.ledger)
+    if not DeltaTable.is_deltatable(uri):
+        return None
+    ledger = open_table(uri)
+    is_versioned = "pipeline_version" in {field.name for field in ledger.schema().fields}
+    version = "pipeline_version" if is_versioned else "NULL"
+    query = (
+        "SELECT mode, window_start, window_end, verdict, checked_at, "  # noqa: S608
+        f"COALESCE({version}, '{VERSION_OF_BEFORE}') AS version FROM ledger"
+    )
+    return run_query(query, {"ledger": ledger}).read_all()
 
 
 def differences(settings: Settings, check_id: str) -> list[Difference]:

@@ -122,6 +122,13 @@ class Judged(NamedTuple):
     version: str = VERSION_OF_BEFORE
 
 
+class Reached(NamedTuple):
+    """How far a mode has come. newest: of its last window; verified: None when none passed."""
+
+    newest: Judged
+    verified: Verified | None
+
+
 def newest_of_each_window(lines: Iterable[Judged]) -> list[Judged]:
     """Of one mode's lines the last of each window, in the order of the windows."""
     newest: dict[tuple[datetime, datetime], Judged] = {}

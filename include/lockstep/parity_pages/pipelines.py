@@ -1,13 +1,12 @@
 """What the overview of a project shows: a line for each of its pipelines."""
 
-from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from lockstep.errors import LockstepError
 from lockstep.ledger import book, cutovers
-from lockstep.ledger.entries import Judged, verified
-from lockstep.model.modes import BATCH, PUBLISHER
+from lockstep.ledger.entries import Reached
+from lockstep.model.modes import BATCH, PUBLISHER, StreamMode
 from lockstep.model.window import Window
 from lockstep.parity_pages.view import HEALTH_CLASSES
 from lockstep.parity_pages.words import seconds_text, time_text, verdict_words, window_text
@@ -68,17 +67,15 @@ def _fed(settings: Settings, now: datetime) -> dict:
 
 
 def _modes(settings: Settings, pipeline: Pipeline) -> list[dict]:
-    judged: dict[str, list[Judged]] = defaultdict(list)
-    for one in book.judged(settings):
-        judged[one.mode].append(one)
-    version = plan_of(pipeline).version
-    seen = {mode: observe(settings, mode) for mode in pipeline.manifest.modes}
-    return [_mode(mode, seen[mode], judged[mode], version) for mode in pipeline.manifest.modes]
+    reached = book.reached(settings, plan_of(pipeline).version)
+    return [
+        _mode(mode, observe(settings, mode), reached.get(StreamMode(mode)))
+        for mode in pipeline.manifest.modes
+    ]
 
 
-def _mode(mode: str, seen: Observation, judged: list[Judged], version: str) -> dict:
-    newest = max(judged, key=lambda one: (one.end, one.checked_at), default=None)
-    reach = verified(judged, version)
+def _mode(mode: str, seen: Observation, reached: Reached | None) -> dict:
+    newest, reach = reached or (None, None)
     return {
         "name": mode,
         "health": seen.finding.health if seen.desired else "never started",

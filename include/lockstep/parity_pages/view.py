@@ -1,13 +1,12 @@
 """What the pages of parity show, out of the ledger, the streams' files and their tables."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from lockstep.errors import LakehouseError, LockstepError
 from lockstep.ledger import book
 from lockstep.ledger.delays import delays_of
-from lockstep.ledger.entries import Comparison, Judged, Verified, verified
+from lockstep.ledger.entries import Comparison, Verified
 from lockstep.ledger.formatting import both_sides, explanation
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass
@@ -50,10 +49,8 @@ def overview(
     window: the windows of this stretch of time; None: the last ones.
     """
     now = datetime.now(UTC)
-    of_mode: dict[StreamMode, list[Judged]] = defaultdict(list)
-    for judged in book.judged(settings):
-        of_mode[judged.mode].append(judged)
-    newest = max((one.end for every in of_mode.values() for one in every), default=now)
+    reached = book.reached(settings, plan.version)
+    newest = max((one.newest.end for one in reached.values()), default=now)
     of = Windows.of(plan.manifest.schedule) if plan.manifest.schedule else Windows()
     grid = Grid.up_to(of, newest) if window is None else Grid.inside(of, window)
     shown = {
@@ -64,10 +61,10 @@ def overview(
     modes = []
     for mode in StreamMode:
         seen = observe(settings, mode)
-        if of_mode[mode] or seen.desired is not None:
+        if mode in reached or seen.desired is not None:
             lines = [line for (of, *_), line in shown.items() if of is mode]
             modes.append(
-                _mode(seen, verified(of_mode[mode], plan.version))
+                _mode(seen, reached[mode].verified if mode in reached else None)
                 | {
                     "name": mode,
                     "newest": _newest(mode, lines, window_url),

@@ -105,6 +105,26 @@ def bench_layout(
     console.print(f"{measured.rows:,} rows, {measured.hour_rows:,} in an hour; files: {files}")
 
 
+@group.command("page")
+def bench_page(
+    pipelines: Annotated[int, typer.Option(min=1, help="Pipelines.")] = 20,
+    hours: Annotated[int, typer.Option(min=1, help="Hours in the ledger of each.")] = 24 * 365,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 5,
+) -> None:
+    """The page Parity over a year of hours and many pipelines."""
+    from lockstep_tools.bench.page import measure
+
+    console = Console(highlight=False)
+    measured = measure(Settings.load(), pipelines, hours, rounds)
+    table = Table(title=f"seconds, medians of {rounds} rounds", title_justify="left")
+    table.add_column("what")
+    table.add_column("seconds", justify="right")
+    for what in measured.seconds:
+        table.add_row(what, f"{measured.median(what):.2f}")
+    console.print(table)
+    console.print(f"{pipelines} pipelines, {measured.lines:,} lines in the ledger of each")
+
+
 @group.command("cold-start")
 def bench_cold_start(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; medians are reported.")] = 5,
