@@ -60,7 +60,7 @@ ALLOWED = {
     "airflow_admin": FOUNDATION | {"host", "pipeline"},
     "devstack": FOUNDATION | {"airflow_admin", "capture", "host", "jars", "jvm", "pipeline"},
     "supervise": FOUNDATION | {"host", "pipeline"},
-    "parity_pages": FOUNDATION | {"ledger", "pipeline", "supervise"},
+    "parity_pages": FOUNDATION | {"ledger", "observe", "pipeline", "supervise"},
     "observe": FOUNDATION | {"pipeline", "sinks", "sources", "supervise"},
     "streams": FOUNDATION
     | {
@@ -119,7 +119,7 @@ ALLOWED = {
     "lockstep_tools.bench": FOUNDATION
     | {
         *("batch", "cdc", "jars", "observe", "parity", "pipeline", "publish", "sinks", "sources"),
-        *("capture", "devstack", "host", "spark", "supervise"),
+        *("capture", "devstack", "host", "ledger", "parity_pages", "spark", "supervise"),
         *("lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.commands": FOUNDATION

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from lockstep.ledger.delays import Delay, Delays
 from lockstep.model.window import Window
-from lockstep.parity_pages.delay_chart import LEFT, WIDTH, delay_chart
+from lockstep.parity_pages.axes import LEFT, WIDTH
+from lockstep.parity_pages.delay_chart import delay_chart
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOUR = Window(NOON, NOON + timedelta(hours=1))

@@ -12,6 +12,8 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.model.windows import Windows
+from lockstep.observe.day_delays import delays_of_day
+from lockstep.parity_pages.day_chart import day_chart
 from lockstep.parity_pages.delay_chart import delay_chart
 from lockstep.parity_pages.grid import Grid, WindowUrl
 from lockstep.parity_pages.words import (
@@ -77,6 +79,7 @@ def overview(
         "hours": window_text(window) if window else f"The last {len(grid.windows)} {grid.unit}s",
         "unit": grid.unit,
         "ticks": grid.ticks,
+        **_day(settings, [mode["name"] for mode in modes] if window is None else [], now),
     }
 
 
@@ -123,6 +126,15 @@ def hour(
         "more": max(0, total - SHOWN) if found else 0,
         "differences_table": sql_name(differences_path(plan.name)),
     }
+
+
+def _day(settings: Settings, modes: Sequence[StreamMode], now: datetime) -> dict:
+    """The chart of the last day, and the names of its lines in their order."""
+    try:
+        delays = delays_of_day(settings, modes, now)
+    except LockstepError:
+        delays = {}  # figures that cannot be read now cost the picture, not the page
+    return {"day": day_chart(delays, now), "day_modes": list(delays)}
 
 
 def _mode(seen: Observation, reach: Verified | None) -> dict:
