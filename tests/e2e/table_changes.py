@@ -131,6 +131,7 @@ class Followers:
         project = settings.home / "project"
         for folder in (Path("include", "sources"), Path("include", "sql")):
             shutil.copytree(PROJECT_DIR / folder, project / folder)
+        shutil.copy(PROJECT_DIR / "pyproject.toml", project)
         own = {"lakehouse": str(settings.home / "lakehouse"), "project": project}
         self.settings = settings.model_copy(update=own)
         self._records: list[tuple[int, bytes | None]] = []
