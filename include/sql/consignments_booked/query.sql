@@ -1,4 +1,4 @@
--- A consignment, with its customer and region of then: equal to PostgreSQL's consignments_booked_in.
+-- A consignment, with its customer and region of then: equal to consignments_booked_in.
 SELECT
     consignments.consignment,
     consignments.booked_at,
