@@ -30,7 +30,7 @@ REPAIR = RepairCommit(
 def test_a_commit_survives_the_round_trip() -> None:
     assert RunCommit.from_json(COMMIT.as_json()) == COMMIT
     assert RepairCommit.from_json(REPAIR.as_json()) == REPAIR
-    of_texts = replace(REPAIR, order_ids=('["a0",7]', '["it\'s",9]'))
+    of_texts = replace(REPAIR, row_keys=('["a0",7]', '["it\'s",9]'))
     assert RepairCommit.from_json(of_texts.as_json()) == of_texts
 
 

@@ -1,7 +1,7 @@
 """Drivers that tests kill, kept running as supervision would."""
 
-import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -9,6 +9,7 @@ import psutil
 from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
+from lockstep.waiting import wait_until
 from lockstep_tools.soak import drivers
 
 SECONDS_MAX = 240.0
@@ -20,16 +21,12 @@ class Streams:
 
     settings: Settings
     names: Sequence[str]
-    restarts: int = 0
 
     def keep(self) -> None:
         """Start it again if a service's absence, or a test, ended it."""
         if self.pid is None:
-            try:
+            with suppress(StreamError):  # a service is away still: `until` keeps it again
                 launcher.start(self.settings, self.names, "a test")
-            except StreamError:  # a service is away still
-                time.sleep(1.0)
-            self.restarts += 1
 
     @property
     def pid(self) -> int | None:
@@ -49,11 +46,12 @@ class Streams:
 
 def until(is_true: Callable[[], bool], kept: Sequence[Streams]) -> None:
     """Wait, and keep the streams running meanwhile."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_true():
-        assert time.monotonic() < deadline, [
-            launcher.end_of_log(one.settings, one.names[0])[-3000:] for one in kept
-        ]
-        time.sleep(0.3)
+
+    def keeping() -> bool:
         for one in kept:
             one.keep()
+        return is_true()
+
+    assert is_true() or wait_until(keeping, SECONDS_MAX, 0.3), [
+        launcher.end_of_log(one.settings, one.names[0])[-3000:] for one in kept
+    ]

@@ -90,7 +90,8 @@ def followed(two_sources: Settings, spark: SparkSession) -> Followed:
     try:
         with Movers(settings, moved, rate=5, seed=SEED):
             kill_all(found, both, writer, rng)
-        found.written = writer.end()
+        writer.end()
+        found.written = writer.written
         until(lambda: has_all(found), both)
         found.findings = checks.run()
         for pipeline in KEYS:

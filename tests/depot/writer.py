@@ -4,10 +4,8 @@ What a row is as of a commit, PostgreSQL itself says by its views, in the transa
 it ends. It works as the application does, by its role, and publishes what it changed.
 """
 
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -16,6 +14,8 @@ from uuid import UUID
 import psycopg
 from lockstep.accounts import Role
 from lockstep.settings import Settings
+
+from tests.database_writer import DatabaseWriter
 
 BOOKED, PACKED, PRICED = "consignments_booked", "consignments_packed", "lines_priced"
 KEYS = {BOOKED: ("consignment",), PACKED: ("consignment",), PRICED: ("consignment", "line_no")}
@@ -30,7 +30,6 @@ VIEWS = {
 """The rows of each result, the key's columns first, in the order of its columns."""
 CONSIGNMENTS = [str(UUID(int=number)) for number in range(1, 41)]
 LINES_MAX = 4
-SECONDS_MAX = 120.0
 DAY = "2026-03-30"
 """Of all that the writer books and packs; the data has rows of it, too."""
 Key = tuple[str | int, ...]
@@ -73,18 +72,13 @@ class Touched:
         self.keys[PACKED].add(key[:1])
 
 
-class DepotWriter(threading.Thread):
-    """Writes until it is stopped, also through restarts of PostgreSQL.
-
-    written: by pipeline, in the order of the commits, since one connection writes everything.
-    """
+class DepotWriter(DatabaseWriter[dict[str, list[Written]]]):
+    """written: by pipeline, in the order of the commits."""
 
     def __init__(self, settings: Settings, seed: int, pause_seconds: float = 0.02) -> None:
-        super().__init__(daemon=True)
+        super().__init__(seed, pause_seconds)
         self.written: dict[str, list[Written]] = {name: [] for name in KEYS}
-        self.failure: Exception | None = None
-        self._settings, self._rng, self._pause = settings, Random(seed), pause_seconds
-        self._ended = threading.Event()
+        self._settings = settings
         self._steps: list[tuple[float, Callable]] = [
             (0.10, _customer),
             (0.06, _region),
@@ -95,45 +89,19 @@ class DepotWriter(threading.Thread):
             (0.10, _unpack),
         ]
 
-    def run(self) -> None:
-        try:
-            while not self._ended.is_set():
-                self._write_until_lost()
-        except Exception as error:  # the test's thread shows it
-            self.failure = error
+    def connect(self) -> AbstractContextManager[psycopg.Connection]:
+        return clerk(self._settings)
 
-    def end(self) -> dict[str, list[Written]]:
-        """Stop, and return what was written."""
-        self._ended.set()
-        self.join(SECONDS_MAX)
-        assert self.failure is None, repr(self.failure)
-        return self.written
-
-    def _write_until_lost(self) -> None:
-        found: dict[str, list[Written]] = {}
-        tx_id = 0
-        try:
-            with clerk(self._settings) as connection:
-                while not self._ended.wait(self._pause):
-                    found = {}
-                    with connection.transaction():
-                        tx_id, found = self._transaction(connection)
-                    self._note(found)
-        except (psycopg.OperationalError, psycopg.InterfaceError):
-            if found and self._is_committed(tx_id):
-                self._note(found)
-
-    def _note(self, found: dict[str, list[Written]]) -> None:
-        for pipeline, written in found.items():
+    def note(self, left: dict[str, list[Written]]) -> None:
+        for pipeline, written in left.items():
             self.written[pipeline] += written
 
-    def _transaction(self, connection: psycopg.Connection) -> tuple[int, dict[str, list[Written]]]:
+    def write(self, connection: psycopg.Connection, tx_id: int) -> dict[str, list[Written]]:
         before = {pipeline: _known(connection, pipeline) for pipeline in VIEWS}
         touched = Touched()
         for _ in range(self._rng.randint(1, 4)):
             shares, steps = zip(*self._steps, strict=True)
             self._rng.choices(steps, shares)[0](connection, self._rng, touched)
-        tx_id = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
         found = {}
         for pipeline, keys in touched.keys.items():
             after = rows_of(connection, pipeline)
@@ -141,19 +109,7 @@ class DepotWriter(threading.Thread):
                 op = "d" if key not in after else "u" if key in before[pipeline] else "c"
                 _publish(connection, pipeline, key, op)
             found[pipeline] = [Written(tx_id, key, after.get(key)) for key in sorted(keys)]
-        return tx_id, found
-
-    def _is_committed(self, tx_id: int) -> bool:
-        """Whether the last transaction is; asks until the database answers again."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while True:
-            try:
-                with clerk(self._settings) as connection:
-                    query = "SELECT pg_xact_status(%s::text::xid8) = 'committed'"
-                    return connection.execute(query, [str(tx_id)]).fetchone()[0]
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                assert time.monotonic() < deadline, "PostgreSQL does not come back"
-                time.sleep(0.2)
+        return found
 
 
 def _publish(connection: psycopg.Connection, pipeline: str, key: Key, op: str) -> None:

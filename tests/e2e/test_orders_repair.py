@@ -114,7 +114,7 @@ def test_a_person_rejects_then_approves_and_only_then_the_orders_are_merged(
     assert set(dag.end().values()) == {"success"}
     assert whole_rows(settings) == {i: r for i, r in before.items() if i != cancelled}
     (repair,) = written_by(open_table(settings.table_uri(ORDERS_ENRICHED_BATCH)), HOUR).repairs
-    assert (repair.order_ids, repair.approved_by) == ((cancelled,), "admin")
+    assert (repair.row_keys, repair.approved_by) == ((cancelled,), "admin")
 
     dag.trigger()
     assert dag.end()["plan"] == "skipped"

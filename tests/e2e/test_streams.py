@@ -183,7 +183,7 @@ def test_once_repaired_nothing_has_changed_after_the_cut_in_any_mode(
     plan = plan_repair(bench.settings, written)
     assert {How.NEW} <= {one.how for one in plan.changed}
     done = repair_window(bench.settings, written, plan.digests, "a test")
-    assert len(done.order_ids) == len(plan.changed)
+    assert len(done.row_keys) == len(plan.changed)
     for mode in StreamMode:
         wait_until_past_the_cut(bench.settings, written, mode)
         line = compared(bench, written, spark, mode).line

@@ -11,14 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lockstep.ledger import book
-from lockstep.ledger.entries import (
-    LEDGER_COLUMNS,
-    Comparison,
-    Difference,
-    Judged,
-    Verified,
-    verified,
-)
+from lockstep.ledger.entries import LEDGER_COLUMNS, Comparison, Difference, Judged, Verified
+from lockstep.ledger.reached import verified
 from lockstep.ledger.status import status_table
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict

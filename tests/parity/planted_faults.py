@@ -66,7 +66,7 @@ class Tables:
             RepairCommit(
                 window=WINDOW,
                 repaired_run_id="the run",
-                order_ids=tuple(repair.orders),
+                row_keys=tuple(repair.orders),
                 orders_after=len(self.batch),
                 approved_by="a test",
                 cut=Cut("a repair", self.history.snapshot_of(repair.visible), 10**9, taken_at),

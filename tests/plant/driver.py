@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from lockstep.waiting import wait_until
 from lockstep_tools.soak import drivers
 
 from tests.plant.conftest import PlantProject
@@ -81,8 +81,10 @@ def driver_of(
 
 
 def until(is_true: Callable[[], bool], driver: Driver) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_true():
-        assert time.monotonic() < deadline, driver.text()[-3000:]
-        time.sleep(0.3)
+    """Wait, and keep the driver running meanwhile."""
+
+    def keeping() -> bool:
         driver.keep()
+        return is_true()
+
+    assert is_true() or wait_until(keeping, SECONDS_MAX, 0.3), driver.text()[-3000:]

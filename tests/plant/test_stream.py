@@ -110,7 +110,8 @@ def test_no_kill_of_driver_connect_or_postgresql_leaves_a_wrong_version(
             else:
                 connector_restarts.kill(project.settings, target)
                 control.up(change_capture, [CONNECT])
-        written = writer.end()
+        writer.end()
+        written = writer.written
         until(lambda: row_count(project) >= len(written), driver)
         assert driver.stop() == 0, driver.text()[-3000:]
     *own, second = (change_log(project, path) for path in paths_of(project))

@@ -3,16 +3,13 @@
 What a reading is as of a commit, PostgreSQL itself says, in the transaction, just before it ends.
 """
 
-import threading
-import time
-from random import Random
 from typing import NamedTuple
 
 import psycopg
 
+from tests.database_writer import DatabaseWriter
 from tests.plant.conftest import PlantProject
 
-SECONDS_MAX = 120.0
 ENRICHED = """
 SELECT r.$id::text, s.$name, w.$city, (r.$value * s.$factor)::numeric(18, 6)
 FROM $schema.$fact AS r
@@ -33,54 +30,22 @@ class Written(NamedTuple):
     row: tuple | None
 
 
-class PlantWriter(threading.Thread):
-    """Writes until it is stopped, also through restarts of PostgreSQL.
-
-    written: in the order of the commits, since one connection writes everything.
-    """
+class PlantWriter(DatabaseWriter[list[Written]]):
+    """written: in the order of the commits."""
 
     def __init__(self, project: PlantProject, seed: int, pause_seconds: float = 0.02) -> None:
-        super().__init__(daemon=True)
+        super().__init__(seed, pause_seconds)
         self.written: list[Written] = []
-        self._project, self._rng, self._pause = project, Random(seed), pause_seconds
-        self._ended = threading.Event()
-        self._number = 0
-        self.failure: Exception | None = None
+        self._project = project
 
-    def run(self) -> None:
-        try:
-            while not self._ended.is_set():
-                self._write_until_lost()
-        except Exception as error:  # the test's thread shows it
-            self.failure = error
+    def connect(self) -> psycopg.Connection:
+        return self._project.owner()
 
-    def end(self) -> list[Written]:
-        """Stop, and return what was written."""
-        self._ended.set()
-        self.join(SECONDS_MAX)
-        assert self.failure is None, self.failure
-        return self.written
+    def note(self, left: list[Written]) -> None:
+        self.written += left
 
-    def _write_until_lost(self) -> None:
-        found: list[Written] = []
-        try:
-            with self._project.owner() as connection:
-                connection.execute("CREATE TABLE IF NOT EXISTS written (number bigint)")
-                while not self._ended.wait(self._pause):
-                    self._number += 1
-                    found = []
-                    with connection.transaction():
-                        found = self._transaction(connection)
-                    self.written += found
-        except (psycopg.OperationalError, psycopg.InterfaceError):
-            if found and self._is_committed():
-                self.written += found
-
-    def _transaction(self, connection: psycopg.Connection) -> list[Written]:
-        """Also a row of `written`, by which it is known later whether the commit came to be."""
-        connection.execute("INSERT INTO written VALUES (%s)", [self._number])
+    def write(self, connection: psycopg.Connection, tx_id: int) -> list[Written]:
         touched = {key for _ in range(self._rng.randint(1, 5)) if (key := self._step(connection))}
-        tx_id = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
         sql = self._project.plant.sql(ENRICHED)
         rows = {key: tuple(row) for key, *row in connection.execute(sql, [sorted(touched)])}
         return [Written(tx_id, key, rows.get(key)) for key in sorted(touched)]
@@ -130,15 +95,3 @@ class PlantWriter(threading.Thread):
 
     def _execute(self, connection: psycopg.Connection, text: str, values: tuple) -> int:
         return connection.execute(self._project.plant.sql(text), values).rowcount
-
-    def _is_committed(self) -> bool:
-        """Whether the last transaction is; asks until the database answers again."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while True:
-            try:
-                with self._project.owner() as connection:
-                    query = "SELECT count(*) FROM written WHERE number = %s"
-                    return connection.execute(query, [self._number]).fetchone()[0] > 0
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                assert time.monotonic() < deadline, "PostgreSQL does not come back"
-                time.sleep(0.2)

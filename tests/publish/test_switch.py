@@ -315,5 +315,5 @@ def test_which_window_a_stream_is_to_be_verified_through_is_the_manifests_to_say
 ) -> None:
     as_of = datetime(2026, 3, 1, 3, 5, tzinfo=UTC)
     manifest = PLAN.manifest.model_copy(update={"schedule": Schedule.model_validate(schedule)})
-    due = conditions.windows_of(replace(PLAN, manifest=manifest)).last_due(as_of)
+    due = manifest.windows.last_due(as_of)
     assert f"{due}" == f"[{start}:00+00:00, {end}:00+00:00)"

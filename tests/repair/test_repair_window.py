@@ -114,7 +114,7 @@ def test_the_commit_says_who_approved_which_orders(hour: Settings, shop: Shop) -
     written = written_by(open_table(hour.table_uri(ORDERS_ENRICHED_BATCH)), HOUR)
     assert written.repairs == (done,)
     assert (done.approved_by, done.repaired_run_id) == ("Ada", run_id)
-    assert set(done.order_ids) == set(ids.values())
+    assert set(done.row_keys) == set(ids.values())
     assert done.orders_after == written.rows == orders
     assert done.cut.marker_lsn > written.run.cut.marker_lsn
     assert written.last_cut == done.cut

@@ -43,7 +43,7 @@ def test_what_a_repair_writes_is_what_spark_writes(
 
     done = repair_window(pizzeria, HOUR, plan_repair(pizzeria, HOUR).digests, "Ada")
 
-    assert len(done.order_ids) == 4
+    assert len(done.row_keys) == 4
     repaired = values(pizzeria)
     read = spark.read.format("delta").load(uri)
     assert read.schema == schema

@@ -64,7 +64,7 @@ def merge(pipeline: str, planned: Mapping[str, Any], response: Mapping[str, Any]
         )
     if done is None:
         return "the rows were repaired before: nothing was changed"
-    return f"{len(done.order_ids):,} rows merged by repair {done.cut.run_id}"
+    return f"{len(done.row_keys):,} rows merged by repair {done.cut.run_id}"
 
 
 @contextmanager

@@ -147,19 +147,16 @@ class RecordDecoder:
         *,
         message_prefix: str = "",
         message: ReadMessage | None = None,
-        expects_others: bool = False,
-        others: Collection[str] = (),
+        others: Collection[str] | None = (),
     ) -> None:
         """message_prefix: of the logical messages that `message` reads.
-        expects_others: any table without a function may be captured, too: for other pipelines.
-        others: these may be.
+        others: tables without a function that may be captured for other pipelines; None: any may.
         """
         self.topic = topic
         self._rows = rows
         self._message_prefix = message_prefix
         self._message = message
-        self._expects_others = expects_others
-        self._others = frozenset(others)
+        self._others = others
 
     @property
     def readable(self) -> frozenset[str]:
@@ -168,8 +165,8 @@ class RecordDecoder:
 
     def is_known(self, table: str) -> bool:
         """Whether a change of the table is one that streams expect."""
-        known = self._expects_others or table in self._rows or table == MESSAGES
-        return known or table in self._others
+        known = table in self._rows or table == MESSAGES
+        return known or self._others is None or table in self._others
 
     def decode(self, value: bytes | None, offset: int, wanted: Collection[str]) -> Record:
         """The record at an offset of the topic; rows only of the `wanted` tables.

@@ -59,15 +59,15 @@ class RepairCommit:
     """One repair of a window that a run wrote, as its Delta commit's userMetadata holds it.
 
     repaired_run_id: the hourly run whose rows were repaired; the cut's run_id is the repair's own.
-    order_ids: keys of rows, integers where a key is one, else their canonical texts; these the
-        table has as the repair's snapshot sees them, or no more.
+    row_keys: of the rows that the table has as the repair's snapshot sees them, or no more;
+        integers where a key is one, else their canonical texts. Stored as `order_ids`.
     orders_after: rows of the window that the commit left.
     approved_by: who said that just these orders are to be merged.
     """
 
     window: Window
     repaired_run_id: str
-    order_ids: tuple[int | str, ...]
+    row_keys: tuple[int | str, ...]
     orders_after: int
     approved_by: str
     cut: Cut
@@ -78,7 +78,7 @@ class RepairCommit:
             {
                 **_window_and_cut(self.window, self.cut),
                 "repaired_run_id": self.repaired_run_id,
-                "order_ids": self.order_ids,
+                "order_ids": self.row_keys,
                 "orders_after": self.orders_after,
                 "approved_by": self.approved_by,
             }
@@ -91,7 +91,7 @@ class RepairCommit:
         return cls(
             window=_window_in(fields),
             repaired_run_id=fields["repaired_run_id"],
-            order_ids=tuple(fields["order_ids"]),
+            row_keys=tuple(fields["order_ids"]),
             orders_after=fields["orders_after"],
             approved_by=fields["approved_by"],
             cut=_cut_in(fields),

@@ -3,7 +3,7 @@
 The text is edited at the places of the names; it is not generated again.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import sqlglot
 from sqlglot import exp
@@ -23,8 +23,9 @@ def with_full_names(query: str, tables: Collection[str]) -> str:
         tree = sqlglot.parse_one(query, dialect="postgres")
     except SqlglotError:
         return query  # the engine says what is wrong
+    known = {one.lower(): one for one in tables}
     for table in sorted(_named(tree), key=_start, reverse=True):
-        full = _full_name(table, tables)
+        full = _full_name(table, known)
         if full is not None:
             query = f"{query[: _start(table)]}{full}{query[table.this.meta['end'] + 1 :]}"
     return query
@@ -44,16 +45,14 @@ def _start(table: exp.Table) -> int:
     return first.meta["start"]
 
 
-def _full_name(table: exp.Table, tables: Collection[str]) -> str | None:
-    """The name to write instead; None to leave it."""
-    known = {one.lower(): one for one in tables}
+def _full_name(table: exp.Table, known: Mapping[str, str]) -> str | None:
+    """The name to write instead; None to leave it. known: the tables, by name in lower case."""
     if table.db:
         return known.get(f"{table.db}{SEPARATOR}{table.name}".lower())
     if table.name.lower() in known:
         return None
-    found = sorted(
-        one for one in tables if one.lower().endswith(f"{SEPARATOR}{table.name}".lower())
-    )
+    ending = f"{SEPARATOR}{table.name}".lower()
+    found = sorted(one for lower, one in known.items() if lower.endswith(ending))
     if len(found) > 1:
         named = ", ".join(one.replace(SEPARATOR, ".", 1) for one in found)
         raise QueryError(f"{table.name} is the name of several tables: write one of {named}")

@@ -1,7 +1,6 @@
-"""The ledger's lines, and how far a mode is verified. Pure."""
+"""The ledger's lines. Pure."""
 
 import json
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -135,27 +134,3 @@ def newest_of_each_window(lines: Iterable[Judged]) -> list[Judged]:
     for line in sorted(lines, key=lambda line: line.checked_at):
         newest[line.start, line.end] = line
     return [newest[bounds] for bounds in sorted(newest)]
-
-
-def verified(lines: Iterable[Judged], version: str) -> Verified | None:
-    """How far a mode is verified now, given all of its lines; None when no window passed.
-
-    The most recent stretch of time that windows which passed cover without a gap, and that no
-    other window touches. A window counts as it came out last: compared again, it can close a gap
-    or open one. version: of the pipeline now; that another version agreed proves nothing.
-    """
-    steps: defaultdict[datetime, Counter[bool]] = defaultdict(Counter)
-    for line in newest_of_each_window(lines):
-        passed = line.verdict is Verdict.PASS and line.version == version
-        steps[line.start][passed] += 1
-        steps[line.end][passed] -= 1
-    covering: Counter[bool] = Counter()
-    since = found = None
-    for moment in sorted(steps):
-        covering.update(steps[moment])
-        is_verified = covering[True] > 0 and covering[False] == 0
-        if is_verified and since is None:
-            since = moment
-        elif since is not None and not is_verified:
-            found, since = Verified(since, moment), None
-    return found

@@ -1,8 +1,6 @@
-"""How far each mode has come, out of all lines of a ledger: a year of hours and modes has 44,000.
+"""How far each mode has come, out of a ledger's lines: a year of hours and modes has 44,000."""
 
-What verified means says entries.verified, which finds the same of a few lines.
-"""
-
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -24,13 +22,27 @@ _LINES = pa.schema(
 def reached_of(lines: pa.Table, version: str) -> dict[StreamMode, Reached]:
     """Of each mode in `lines`: mode, window_start, window_end, verdict, checked_at, version.
 
-    version: of the pipeline now; that another version agreed proves nothing.
+    version: as in `verified`.
     """
     lines = lines.cast(_LINES)  # the engine gives views of texts
     return {
         StreamMode(mode): _of_mode(lines.filter(pc.equal(lines["mode"], mode)), version)
         for mode in lines["mode"].unique().to_pylist()
     }
+
+
+def verified(lines: Iterable[Judged], version: str) -> Verified | None:
+    """How far a mode is verified now, given all of its lines; None when no window passed.
+
+    The most recent stretch of time that windows which passed cover without a gap, and that no
+    other window touches. A window counts as it came out last: compared again, it can close a gap
+    or open one. version: of the pipeline now; that another version agreed proves nothing.
+    """
+    columns = list(zip(*lines, strict=True))
+    if not columns:
+        return None
+    (found,) = reached_of(pa.table(columns, schema=_LINES), version).values()
+    return found.verified
 
 
 def _of_mode(lines: pa.Table, version: str) -> Reached:

@@ -5,8 +5,9 @@ from datetime import datetime
 
 from rich.table import Table
 
-from lockstep.ledger.entries import Judged, newest_of_each_window, verified
+from lockstep.ledger.entries import Judged, newest_of_each_window
 from lockstep.ledger.formatting import SIGNS, coloured
+from lockstep.ledger.reached import verified
 from lockstep.model.modes import StreamMode
 
 NEWEST = 24

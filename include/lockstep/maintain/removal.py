@@ -7,7 +7,7 @@ then the tables. Each is removed under the right of its one writer.
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +72,19 @@ def remove(settings: Settings, removal: Removal) -> None:
     the tables, both before anything is removed; LakehouseError for a lakehouse that is no local
     folder, where the tables are removed by other means.
     """
-    tables = _tables(settings, removal)
+    with sole_right(settings, removal):
+        for folder in _folders(settings, removal):
+            shutil.rmtree(folder, ignore_errors=not folder.exists())
+
+
+@contextmanager
+def sole_right(settings: Settings, removal: Removal) -> Iterator[None]:
+    """No worker runs and no other process writes a table while the block does.
+
+    After it, the locks of the tables are removed, with the folders that are empty then. Raises as
+    `remove` does.
+    """
+    tables = local_tables(settings, removal)
     with ExitStack() as held:
         for worker in removal.workers:
             if mode_folder(settings, worker).exists():
@@ -80,8 +92,7 @@ def remove(settings: Settings, removal: Removal) -> None:
         for table in tables:
             if table.exists():
                 held.enter_context(writer_lock(table, PATIENCE_SECONDS))
-        for folder in _folders(settings, removal):
-            shutil.rmtree(folder, ignore_errors=not folder.exists())
+        yield
     for parent in {table.parent for table in tables}:
         for lock in parent.glob(".*.writer.lock"):
             lock.unlink(missing_ok=True)
@@ -89,16 +100,17 @@ def remove(settings: Settings, removal: Removal) -> None:
             parent.rmdir()
 
 
-def _folders(settings: Settings, removal: Removal) -> Iterator[Path]:
-    yield removal.folder
-    yield from (mode_folder(settings, worker) for worker in removal.workers)
-    yield from _tables(settings, removal)
-
-
-def _tables(settings: Settings, removal: Removal) -> Sequence[Path]:
+def local_tables(settings: Settings, removal: Removal) -> Sequence[Path]:
+    """The tables' folders. Raises LakehouseError for a lakehouse that is no local folder."""
     if local_folder(settings.lakehouse_uri) is None:
         raise LakehouseError(
             f"the lakehouse {settings.lakehouse_uri} is no local folder: remove "
             f"{', '.join(removal.tables)} there, and nothing here was changed"
         )
     return [Path(settings.table_uri(table)) for table in removal.tables]
+
+
+def _folders(settings: Settings, removal: Removal) -> Iterator[Path]:
+    yield removal.folder
+    yield from (mode_folder(settings, worker) for worker in removal.workers)
+    yield from local_tables(settings, removal)

@@ -5,7 +5,6 @@ broken off is done again by the same call: what is at its new place already is p
 """
 
 import json
-from contextlib import ExitStack
 from pathlib import Path
 
 from lockstep.errors import LakehouseError
@@ -17,8 +16,7 @@ from lockstep.pipeline.names import message_prefix, name_fault
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FILE, SOURCES
 from lockstep.pipeline.result import RESULT_FILE
 from lockstep.settings import Settings
-from lockstep.sinks.local_lakehouse import writer_lock
-from lockstep.supervise import lease
+from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.supervise.folder import mode_folder
 
 
@@ -52,29 +50,17 @@ def rename(settings: Settings, old: str, new: str) -> None:
     the tables, both before anything is moved; otherwise as `moves` does.
     """
     found, what = moves(settings, old, new), removal.of_pipeline(settings, old)
-    tables = [Path(settings.table_uri(table)) for table in what.tables]
-    with ExitStack() as held:
-        for worker in what.workers:
-            if mode_folder(settings, worker).exists():
-                held.enter_context(lease.acquire(settings, worker))
-        for table in tables:
-            if table.exists():
-                held.enter_context(writer_lock(table, removal.PATIENCE_SECONDS))
+    with removal.sole_right(settings, what):
         _write_lock_of(what.folder, new)
         for there, wanted in found.items():
             wanted.parent.mkdir(parents=True, exist_ok=True)
             there.rename(wanted)
-    for parent in {table.parent for table in tables}:
-        for lock in parent.glob(".*.writer.lock"):
-            lock.unlink(missing_ok=True)
-        if parent.exists() and not any(parent.iterdir()):
-            parent.rmdir()
 
 
 def _places(settings: Settings, name: str) -> list[Path]:
     """Of the tables, the workers, and last the pipeline's folder."""
     what = removal.of_pipeline(settings, name)
-    if removal.local_folder(settings.lakehouse_uri) is None:
+    if local_folder(settings.lakehouse_uri) is None:
         raise LakehouseError(
             f"the lakehouse {settings.lakehouse_uri} is no local folder, where tables cannot be "
             "renamed: nothing was changed"

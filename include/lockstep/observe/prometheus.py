@@ -7,7 +7,7 @@ reports of a stream whose driver is dead, and asks nothing of one that works. No
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -68,50 +68,24 @@ class StreamCollector(Collector):
         modes = dict.fromkeys([*map(str, QUERIES), *workers(self._settings)])
         seen = {mode: self._observed(mode) for mode in modes}
         values = {mode: _values(observation) for mode, observation in seen.items()}
+        pipelines = self._pipelines(modes)
         for kind, described in ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS)):
             for name, description in described.items():
                 family = kind(f"lockstep_stream_{name}", description, labels=["mode", "pipeline"])
                 for mode, known in values.items():
                     if known.get(name) is not None:
-                        family.add_metric([mode, self._pipeline(mode)], known[name])
+                        family.add_metric([mode, pipelines[mode]], known[name])
                 yield family
-        yield self._health(seen)
-        yield self._latency(seen)
+        yield _health(seen, pipelines)
+        yield _latency(seen, pipelines)
 
-    def _pipeline(self, mode: str) -> str:
-        pipeline, _, of_address = mode.rpartition(SEPARATOR)
-        if of_address == HISTORY:
-            return ""
-        return pipeline or own_pipeline(self._settings.project)
-
-    def _health(self, seen: dict[str, Observation | None]) -> Metric:
-        family = GaugeMetricFamily(
-            "lockstep_stream_health",
-            "1 for what the stream is: " + ", ".join(Health),
-            labels=["mode", "health", "pipeline"],
-        )
-        for mode, observation in seen.items():
-            for health in Health:
-                is_it = observation is not None and observation.finding.health is health
-                family.add_metric([mode, health, self._pipeline(mode)], float(is_it))
-        return family
-
-    def _latency(self, seen: dict[str, Observation | None]) -> Metric:
-        """A gauge, for a window's quantiles are no sum that Prometheus could go on counting."""
-        family = GaugeMetricFamily(
-            "lockstep_stream_latency_seconds",
-            "From the database's commit to readable in Delta, in the last five minutes",
-            labels=["mode", "hop", "quantile", "pipeline"],
-        )
-        for mode, observation in seen.items():
-            beat = observation.heartbeat if observation and _is_up(observation) else None
-            if beat is None or beat.latency is None:
-                continue
-            for hop, found in {TOTAL: beat.latency, **beat.latency.hops}.items():
-                for quantile, field in _QUANTILES.items():
-                    labels = [mode, hop, quantile, self._pipeline(mode)]
-                    family.add_metric(labels, getattr(found, field))
-        return family
+    def _pipelines(self, modes: Iterable[str]) -> dict[str, str]:
+        own = own_pipeline(self._settings.project)
+        found = {}
+        for mode in modes:
+            pipeline, _, of_address = mode.rpartition(SEPARATOR)
+            found[mode] = "" if of_address == HISTORY else pipeline or own
+        return found
 
     def _observed(self, mode: str) -> Observation | None:
         """None when its files cannot be read: then it counts as wanted and down."""
@@ -119,6 +93,36 @@ class StreamCollector(Collector):
             return observe(self._settings, mode)
         except (LockstepError, OSError):
             return None
+
+
+def _health(seen: dict[str, Observation | None], pipelines: dict[str, str]) -> Metric:
+    family = GaugeMetricFamily(
+        "lockstep_stream_health",
+        "1 for what the stream is: " + ", ".join(Health),
+        labels=["mode", "health", "pipeline"],
+    )
+    for mode, observation in seen.items():
+        for health in Health:
+            is_it = observation is not None and observation.finding.health is health
+            family.add_metric([mode, health, pipelines[mode]], float(is_it))
+    return family
+
+
+def _latency(seen: dict[str, Observation | None], pipelines: dict[str, str]) -> Metric:
+    """A gauge, for a window's quantiles are no sum that Prometheus could go on counting."""
+    family = GaugeMetricFamily(
+        "lockstep_stream_latency_seconds",
+        "From the database's commit to readable in Delta, in the last five minutes",
+        labels=["mode", "hop", "quantile", "pipeline"],
+    )
+    for mode, observation in seen.items():
+        beat = observation.heartbeat if observation and _is_up(observation) else None
+        if beat is None or beat.latency is None:
+            continue
+        for hop, found in {TOTAL: beat.latency, **beat.latency.hops}.items():
+            for quantile, field in _QUANTILES.items():
+                family.add_metric([mode, hop, quantile, pipelines[mode]], getattr(found, field))
+    return family
 
 
 def _values(observation: Observation | None) -> dict[str, float | None]:

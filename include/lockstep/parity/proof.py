@@ -164,11 +164,7 @@ def has_last_change(plan: Plan, rows: RowHistories, one: Suspect) -> bool:
     in_cut, in_stream = row.place_in(seen), row.place_at(one.commit_lsn)
     if not plan.children:
         return in_stream == in_cut != NOWHERE
-    last_of_children = max(
-        (
-            rows.last_change_of(child, columns, one.key, seen)
-            for child, columns in plan.children.items()
-        ),
-        default=NOWHERE,
+    return NOWHERE != in_cut <= in_stream and all(
+        rows.last_change_of(child, columns, one.key, seen) <= one.commit_lsn
+        for child, columns in plan.children.items()
     )
-    return NOWHERE != in_cut <= in_stream and last_of_children <= one.commit_lsn

@@ -44,7 +44,7 @@ class Readiness:
 
     def cuts_of_repaired(self) -> dict[int | str, Cut]:
         """The cut of each row that was repaired, its last repair's, by its key in the commit."""
-        return {id_: repair.cut for repair in self.repairs for id_ in repair.order_ids}
+        return {key: repair.cut for repair in self.repairs for key in repair.row_keys}
 
 
 def modes_with_tables(settings: Settings, plan: Plan) -> list[Mode]:

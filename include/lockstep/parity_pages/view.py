@@ -11,7 +11,6 @@ from lockstep.ledger.formatting import both_sides, explanation
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
-from lockstep.model.windows import Windows
 from lockstep.observe.day_delays import delays_of_day
 from lockstep.parity_pages.day_chart import day_chart
 from lockstep.parity_pages.delay_chart import delay_chart
@@ -53,8 +52,8 @@ def overview(
     now = datetime.now(UTC)
     reached = book.reached(settings, plan.version)
     newest = max((one.newest.end for one in reached.values()), default=now)
-    of = Windows.of(plan.manifest.schedule) if plan.manifest.schedule else Windows()
-    grid = Grid.up_to(of, newest) if window is None else Grid.inside(of, window)
+    windows = plan.manifest.windows
+    grid = Grid.up_to(windows, newest) if window is None else Grid.inside(windows, window)
     shown = {
         (line.mode, line.window.start, line.window.end): line  # the last of a window stays
         for line in book.lines(settings, since=grid.windows[0].start)

@@ -13,6 +13,7 @@ from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from lockstep.model.windows import Windows
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.errors import meant, shown
 from lockstep.pipeline.fields import Duration, Table, Text, Unrepeated, parse_duration, parse_table
@@ -201,6 +202,11 @@ class PipelineManifest(Strict):
     @classmethod
     def _with_time_is_hourly(cls, content: dict[str, Any]) -> dict[str, Any]:
         return {"schedule": {}, **content} if "time" in content else content
+
+    @property
+    def windows(self) -> Windows:
+        """The windows that the pipeline is run for: hours of UTC where it has no schedule."""
+        return Windows() if self.schedule is None else Windows.of(self.schedule)
 
 
 def column_of(text: str) -> tuple[TableName, str]:

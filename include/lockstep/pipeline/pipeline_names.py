@@ -129,7 +129,7 @@ def names_of(project: Path, pipeline: str = "") -> PipelineNames:
     there is no such pipeline, when there are several and none is chosen, or when a manifest cannot
     be read.
     """
-    pipeline = pipeline or _chosen_pipeline(project) or _only_pipeline(project)
+    pipeline = pipeline or _chosen_or_only(project)
     file = project / PIPELINES / pipeline / PIPELINE_FILE
     source = str(*_value(file, "sources", list)[:1])
     manifest = project / SOURCES / source / SOURCE_FILE
@@ -149,18 +149,16 @@ def names_of(project: Path, pipeline: str = "") -> PipelineNames:
 def own_pipeline(project: Path) -> str:
     """The pipeline that the project chooses, or its only one; empty when there is neither."""
     try:
-        return _chosen_pipeline(project) or _only_pipeline(project)
+        return _chosen_or_only(project)
     except PipelineError:
         return ""
 
 
-def _chosen_pipeline(project: Path) -> str:
+def _chosen_or_only(project: Path) -> str:
     file = project / "pyproject.toml"
-    chosen = _read(file).get("tool", {}).get("lockstep", {}) if file.exists() else {}
-    return str(chosen.get("pipeline", ""))
-
-
-def _only_pipeline(project: Path) -> str:
+    own = _read(file).get("tool", {}).get("lockstep", {}) if file.exists() else {}
+    if chosen := str(own.get("pipeline", "")):
+        return chosen
     found = sorted(one.parent.name for one in (project / PIPELINES).glob(f"*/{PIPELINE_FILE}"))
     if len(found) == 1:
         return found[0]

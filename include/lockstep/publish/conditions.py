@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from deltalake import DeltaTable
 
 from lockstep.ledger import book
-from lockstep.ledger.entries import Judged, Verified, newest_of_each_window, verified
+from lockstep.ledger.entries import Judged, Verified, newest_of_each_window
+from lockstep.ledger.reached import verified
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import HOUR
-from lockstep.model.windows import Windows
 from lockstep.pipeline.plan import Plan
 from lockstep.publish.errors import CutoverRefusedError
 from lockstep.publish.table import Fed
@@ -34,7 +34,7 @@ def require_verified(
     hours does not matter. Raises CutoverRefusedError, naming the window that is in the way.
     """
     lines = [line for line in book.judged(settings) if line.mode is mode]
-    reach, due = verified(lines, plan.version), windows_of(plan).last_due(as_of)
+    reach, due = verified(lines, plan.version), plan.manifest.windows.last_due(as_of)
     if reach is None:
         raise CutoverRefusedError(
             mode, f"no window of {mode} has passed a comparison with the batch yet"
@@ -53,12 +53,6 @@ def require_verified(
             f"{hours} hours asked for: {_in_the_way_before(lines, reach.since)}",
         )
     return reach
-
-
-def windows_of(plan: Plan) -> Windows:
-    """The windows that the pipeline is run for."""
-    schedule = plan.manifest.schedule
-    return Windows() if schedule is None else Windows.of(schedule)
 
 
 def require_running(settings: Settings, mode: StreamMode) -> None:

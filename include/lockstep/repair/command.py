@@ -42,7 +42,7 @@ def repair(start: str, end: str, *, is_approved: Callable[[], bool]) -> int:
         console.print("they were repaired in the meantime; nothing was changed")
         return 0
     console.print(
-        f"{len(done.order_ids):,} rows merged by repair {done.cut.run_id}, at the cut with the "
+        f"{len(done.row_keys):,} rows merged by repair {done.cut.run_id}, at the cut with the "
         f"marker LSN {done.cut.marker_lsn}; `lockstep parity check` compares the window again",
         markup=False,
     )

@@ -134,16 +134,13 @@ def _require_sound(
 
 
 def _hourly_rows(table: DeltaTable, plan: Plan, window: Window) -> pa.Table:
+    query = hourly_query(plan.result, window, has_children=bool(plan.children))
     try:
-        return delta.run_query(_query_of(plan, window), {_TABLE: table}).read_all()
+        return delta.run_query(query, {_TABLE: table}).read_all()
     except pa.ArrowException as error:
         raise LakehouseError(
             f"the rows of {window} cannot be read from {table.table_uri}: {delta.reason(error)}"
         ) from error
-
-
-def _query_of(plan: Plan, window: Window) -> str:
-    return hourly_query(plan.result, window, has_children=bool(plan.children))
 
 
 def hourly_query(result: Result, window: Window, *, has_children: bool) -> str:

@@ -67,7 +67,7 @@ def repair_window(
         commit = RepairCommit(
             window=window,
             repaired_run_id=seen.written.run.cut.run_id,
-            order_ids=tuple(key_in_commit(one.key, plan.row_keys) for one in chosen),
+            row_keys=tuple(key_in_commit(one.key, plan.row_keys) for one in chosen),
             orders_after=seen.rows.num_rows + _more(chosen),
             approved_by=approved_by,
             cut=cut,

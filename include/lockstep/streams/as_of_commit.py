@@ -137,9 +137,10 @@ class TemporalSink(Sink):
             owners = self._children.owners(versions, transaction.commit_lsn)
             self._needed.take(versions, transaction.commit_lsn)
             own = [version for version in versions if version.table == self._fact]
-            known = {version.row.key for version in own}
             facts += own
-            facts += self._children.touched(owners, known, transaction.commit_lsn)
+            if owners:
+                known = {version.row.key for version in own}
+                facts += self._children.touched(owners, known, transaction.commit_lsn)
         rows = stamped(self._rows(facts, seen_us), datetime.now(UTC))
         reach(Point.BEFORE_CHANGE_LOG)
         self._log.append(rows, frontier, resume_offset)
@@ -150,7 +151,7 @@ class TemporalSink(Sink):
     def write_large(self, large: LargeTransaction, resume_offset: int, seen_us: int) -> int:
         """One commit. First the rows that look-ups lead to are taken in, then the fact's evaluated.
 
-        The result go through a file: while delta-rs takes a commit it can answer nothing else.
+        The result goes through a file: while delta-rs takes a commit it can answer nothing else.
         """
         commit_lsn = large.transaction.commit_lsn
         owners: dict[Key, RowVersion] = {}

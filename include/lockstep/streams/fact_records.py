@@ -35,8 +35,8 @@ def facts_decoder(
     """Decodes the changes of the plan's topic, every row as TableRow.
 
     tables: those captured, the fact among them. others: may be captured for other pipelines, their
-    outboxes for one. A row of the fact that lacks a large value is
-    refused: nothing that these modes read has it.
+    outboxes for one. A row of the fact that lacks a large value is refused: nothing that these
+    modes read has it.
     """
     read = {text_of(name): row_reading(table) for name, table in tables.items()}
     fact = text_of(plan.fact.name)
@@ -50,7 +50,7 @@ def facts_decoder(
         read,
         message_prefix=plan.message_prefix,
         message=_message(decode),
-        others=list(map(text_of, others)),
+        others=frozenset(map(text_of, others)),
     )
 
 

@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from deltalake import write_deltalake
 from lockstep.ledger import book
-from lockstep.ledger.entries import LEDGER_COLUMNS, Comparison, verified
+from lockstep.ledger.entries import LEDGER_COLUMNS, Comparison
+from lockstep.ledger.reached import verified
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import HOUR, Window

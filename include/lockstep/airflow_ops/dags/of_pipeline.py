@@ -52,7 +52,7 @@ class PipelineDags:
         """None for a result without a time, which is replaced whole, or with problems."""
         if self.pipeline is None or self.pipeline.manifest.time is None:
             return None
-        return Windows.of(self.pipeline.manifest.schedule)
+        return self.pipeline.manifest.windows
 
     @property
     def every(self) -> timedelta | None:
