@@ -23,7 +23,7 @@ def dags() -> dict:
 @pytest.fixture
 def refuse(monkeypatch):
     def refuse_it(*_):
-        raise CutoverRefusedError("outbox", "2 of the 24 hours asked for")
+        raise CutoverRefusedError("outbox", "2 of the 24 windows asked for")
 
     monkeypatch.setattr(switch, "plan_switch", refuse_it)
     monkeypatch.setattr(switch, "switch", refuse_it)
@@ -49,8 +49,8 @@ def test_the_question_says_what_becomes_of_the_table(monkeypatch) -> None:
 def test_the_ledger_is_told_who_approved(monkeypatch) -> None:
     asked = []
 
-    def switch_it(_settings, _plan, feed, hours, approved_by, as_of):
-        asked.append((feed, hours, approved_by))
+    def switch_it(_settings, _plan, feed, windows, approved_by, as_of):
+        asked.append((feed, windows, approved_by))
         return SimpleNamespace()
 
     monkeypatch.setattr(switch, "switch", switch_it)
@@ -71,7 +71,7 @@ def test_the_cutover_waits_for_a_person_between_check_and_switch(dags) -> None:
     assert switched.trigger_rule == "all_success"
     assert (check.retries, switched.retries) == (0, 3)
     assert dag.params.get_param("feed").schema["enum"] == list(FEEDS)
-    assert dag.params["hours"] == 24
+    assert dag.params["windows"] == 24
     assert dag.doc_md.startswith("### What it does")
 
 

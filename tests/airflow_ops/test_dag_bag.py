@@ -108,7 +108,7 @@ def of_pipeline(name: str, *, is_paused: bool) -> dict[str, dict[str, object]]:
         names.cutover_dag_id: of(
             "publish",
             {"check": None, "approve": None, "switch": None},
-            params=["feed", "hours"],
+            params=["feed", "windows"],
             reports_failure=["switch"],
         ),
         names.publish_dag_id: supervised("publish"),

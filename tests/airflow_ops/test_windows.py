@@ -135,3 +135,35 @@ def test_the_windows_of_two_years_have_no_gap_and_do_not_overlap() -> None:
             assert following.start == window.end, zone
             assert timedelta(hours=23) <= following.duration <= timedelta(hours=25), zone
             window = following
+
+
+@pytest.mark.parametrize(
+    ("of", "start", "end", "count"),
+    [
+        (Windows(), "2026-03-28T22:00", "2026-03-29T22:00", 24),
+        (Windows(), "2026-03-28T22:10", "2026-03-29T00:50", 1),  # whole ones alone
+        (Windows(), "2026-03-28T22:10", "2026-03-28T22:50", 0),
+        (Windows(timedelta(minutes=15)), "2026-03-28T22:00", "2026-03-29T00:00", 8),
+        # A day of 23 hours and one of 24.
+        (
+            Windows(timedelta(days=1), zone="Europe/Berlin"),
+            "2026-03-28T23:00",
+            "2026-03-30T22:00",
+            2,
+        ),
+        (
+            Windows(timedelta(days=1), zone="Europe/Berlin"),
+            "2026-03-28T22:59",
+            "2026-03-30T22:00",
+            2,
+        ),
+        (
+            Windows(timedelta(days=1), zone="Europe/Berlin"),
+            "2026-03-28T23:00",
+            "2026-03-30T21:59",
+            1,
+        ),
+    ],
+)
+def test_windows_between_two_instants_are_counted_whole(of, start, end, count) -> None:
+    assert of.count(at(start), at(end)) == count

@@ -119,7 +119,7 @@ def test_a_person_lets_the_stream_feed_and_the_publisher_follows(settings: Setti
     wait_until(lambda: fed_of(open_or_create(settings, PLAN.result)).reached is not None)
     assert set(published(settings)) == {1}
 
-    refused = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", hours=1)
+    refused = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", windows=1)
     wait_until(lambda: airflow.state(refused) == "failed")
     assert airflow.state(refused, "approve") == "upstream_failed"
 
@@ -128,14 +128,14 @@ def test_a_person_lets_the_stream_feed_and_the_publisher_follows(settings: Setti
         window = Window(end - (number + 1) * HOUR, end - number * HOUR)
         book.append(settings, comparison(window, Verdict.PASS), [])
     with stream_at_work(settings):
-        rejected = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", hours=1)
+        rejected = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", windows=1)
         assert "outbox is verified" in airflow.question(rejected)["body"]
         airflow.answer(rejected, "Reject")
         wait_until(lambda: airflow.state(rejected) == "success")
         assert airflow.state(rejected, "switch") == "skipped"
         assert cutovers.lines(settings) == []
 
-        approved = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", hours=1)
+        approved = airflow.trigger(pizzeria.CUTOVER_DAG_ID, feed="outbox", windows=1)
         assert airflow.question(approved)["subject"].startswith("Let outbox feed")
         airflow.answer(approved, "Approve")
         wait_until(lambda: airflow.state(approved) in ("success", "failed"))

@@ -164,7 +164,7 @@ def play(product: Product, settings: Settings, found: dict[str, list]) -> None:
         product.wait_until_caught_up(story.published)
         product.compare(EARLIER, "temporal")
         found["published after the repair"] = published(product)
-        product.call("publish", "switch", "outbox", "--hours", "1", "--yes")
+        product.call("publish", "switch", "outbox", "--windows", "1", "--yes")
         found["published by outbox"] = published(product)
     found["ledger"] = ledger_of(product)
 

@@ -72,8 +72,8 @@ def judge(settings: Settings, *verdicts: Verdict | None, mode: StreamMode = OUTB
             book.append(settings, comparison(hour(number), verdict, mode), [])
 
 
-def switch(settings: Settings, feed: str, hours: int = 3) -> cutovers.Cutover:
-    return cutover.switch(settings, PLAN, feed, hours, "the owner", AS_OF)
+def switch(settings: Settings, feed: str, windows: int = 3) -> cutovers.Cutover:
+    return cutover.switch(settings, PLAN, feed, windows, "the owner", AS_OF)
 
 
 PASS, FAIL, WAITING = Verdict.PASS, Verdict.FAIL, Verdict.WAITING
@@ -84,12 +84,12 @@ PASS, FAIL, WAITING = Verdict.PASS, Verdict.FAIL, Verdict.WAITING
     [
         ((), "no window of outbox has passed"),
         ((FAIL, FAIL), "no window of outbox has passed"),
-        ((PASS, FAIL, PASS), r"1 of the 3 hours.*\[2026-03-01T23.*as fail.*parity check --start"),
+        ((PASS, FAIL, PASS), r"1 of the 3 windows.*\[2026-03-01T23.*as fail.*parity check --start"),
         ((PASS, PASS, FAIL), r"00:00:00\+00:00 only.*\[2026-03-02T00.*came out as fail"),
         ((PASS, PASS, WAITING), "came out as waiting"),
         ((PASS, None, PASS), r"1 of the 3.*up to 2026-03-02T00:00:00\+00:00 was not compared"),
         ((PASS, PASS), r"not through the last window that is due.*was not compared yet"),
-        ((FAIL, PASS, PASS), r"2 of the 3 hours asked for: \[2026-03-01T22.*came out as fail"),
+        ((FAIL, PASS, PASS), r"2 of the 3 windows asked for: \[2026-03-01T22.*came out as fail"),
     ],
 )
 def test_a_stream_that_is_not_verified_is_refused(
@@ -108,12 +108,12 @@ def test_a_stream_that_is_not_verified_is_refused(
 @pytest.mark.parametrize(
     "verdicts", [(FAIL, PASS, PASS), (None, PASS, PASS), (Verdict.NOT_COVERED, PASS, PASS)]
 )
-def test_a_gap_before_the_hours_asked_for_is_not_in_the_way(
+def test_a_gap_before_the_windows_asked_for_is_not_in_the_way(
     settings: Settings, shop: Shop, verdicts: tuple[Verdict | None, ...]
 ) -> None:
     book.append(settings, comparison(hour(-3), PASS), [])
     judge(settings, *verdicts)
-    line = switch(settings, OUTBOX, hours=2)
+    line = switch(settings, OUTBOX, windows=2)
     assert (line.verified_since, line.verified_through) == (hour(1).start, hour(2).end)
 
 

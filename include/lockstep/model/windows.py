@@ -72,6 +72,15 @@ class Windows:
         window = self.at(instant)
         return window if window.start == instant else self.at(window.end)
 
+    def count(self, start: datetime, end: datetime) -> int:
+        """How many whole windows lie between the two."""
+        first, after = self.first_from(start).start, self.at(end).start
+        if self.every == _DAY:
+            zone = ZoneInfo(self.zone)
+            days = (after.astimezone(zone).date() - first.astimezone(zone).date()).days
+            return max(0, days)
+        return max(0, (after - first) // self.every)
+
     def asked_for(self, instant: datetime, as_of: datetime) -> Window:
         """The window of a run that a user starts by hand, at `as_of`, with the date `instant`.
 

@@ -1,6 +1,6 @@
 """What a stream must have shown before it feeds consumers; refusals say what is missing."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from deltalake import DeltaTable
 
@@ -9,7 +9,6 @@ from lockstep.ledger.entries import Judged, Verified, newest_of_each_window
 from lockstep.ledger.reached import verified
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
-from lockstep.model.window import HOUR
 from lockstep.pipeline.plan import Plan
 from lockstep.publish.errors import CutoverRefusedError
 from lockstep.publish.table import Fed
@@ -26,12 +25,12 @@ POLL_SECONDS = 0.1
 
 
 def require_verified(
-    settings: Settings, plan: Plan, mode: StreamMode, hours: int, as_of: datetime
+    settings: Settings, plan: Plan, mode: StreamMode, windows: int, as_of: datetime
 ) -> Verified:
-    """Through the last window that is due, for so many hours without a gap; gives since when.
+    """Through the last window that is due, for so many windows without a gap; gives since when.
 
     What was compared in another version of the pipeline counts for nothing, and a gap before these
-    hours does not matter. Raises CutoverRefusedError, naming the window that is in the way.
+    windows does not matter. Raises CutoverRefusedError, naming the window that is in the way.
     """
     lines = [line for line in book.judged(settings) if line.mode is mode]
     reach, due = verified(lines, plan.version), plan.manifest.windows.last_due(as_of)
@@ -45,12 +44,12 @@ def require_verified(
             f"{mode} is verified through {reach.through.isoformat()} only, not through the last "
             f"window that is due, {due}: {_in_the_way_after(lines, reach.through)}",
         )
-    if reach.through - reach.since < timedelta(hours=hours):
-        have = (reach.through - reach.since) / HOUR
+    have = plan.manifest.windows.count(reach.since, reach.through)
+    if have < windows:
         raise CutoverRefusedError(
             mode,
-            f"{mode} is verified without a gap since {reach.since.isoformat()}, {have:g} of the "
-            f"{hours} hours asked for: {_in_the_way_before(lines, reach.since)}",
+            f"{mode} is verified without a gap since {reach.since.isoformat()}, {have} of the "
+            f"{windows} windows asked for: {_in_the_way_before(lines, reach.since)}",
         )
     return reach
 
@@ -111,7 +110,7 @@ def _in_the_way_after(lines: list[Judged], through: datetime) -> str:
 
 def _in_the_way_before(lines: list[Judged], since: datetime) -> str:
     """The window after which what is verified begins, and what to do about it."""
-    later = "; or wait until enough later hours have passed"
+    later = "; or wait until enough later windows have passed"
     for line in _not_passed(lines):
         if line.start < since <= line.end:
             return _came_out(line) + later

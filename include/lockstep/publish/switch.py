@@ -51,12 +51,12 @@ class PlannedSwitch:
 
 
 def plan_switch(
-    settings: Settings, plan: Plan, feed: str, hours: int, as_of: datetime
+    settings: Settings, plan: Plan, feed: str, windows: int, as_of: datetime
 ) -> PlannedSwitch:
     """What a switch to the feed would begin with. Changes nothing.
 
     Raises CutoverRefusedError when it would be refused: the published table is fed by it already,
-    or the stream is not verified through the last due window for so many hours, or does not run,
+    or the stream is not verified through the last due window for so many windows, or does not run,
     or has not passed the last cut, or is of another capture than the stream that feeds the table.
     A switch to the batch is never refused otherwise. Raises PipelineError when the published table
     was made for another result of the pipeline.
@@ -65,14 +65,14 @@ def plan_switch(
     if table is not None:
         require_columns(table, plan.result)
     fed = fed_of(table) if table else Fed(BATCH, None, None, None)
-    reach = _required(settings, plan, fed, feed, hours, as_of)
+    reach = _required(settings, plan, fed, feed, windows, as_of)
     if feed != BATCH:
         _log(settings, StreamMode(feed), fed, open_hourly(settings))
     return PlannedSwitch(fed.feed, feed, table.count() if table else 0, reach)
 
 
 def switch(
-    settings: Settings, plan: Plan, feed: str, hours: int, approved_by: str, as_of: datetime
+    settings: Settings, plan: Plan, feed: str, windows: int, approved_by: str, as_of: datetime
 ) -> Cutover:
     """Make this the feed of the published table; returns the ledger's new line.
 
@@ -87,7 +87,7 @@ def switch(
         settle(settings, table)
         # Step 2: refuse what is not proved.
         fed = fed_of(table)
-        reach = _required(settings, plan, fed, feed, hours, as_of)
+        reach = _required(settings, plan, fed, feed, windows, as_of)
         # Step 3: one commit, which says that it is the switch.
         metadata = {
             "switched_at": datetime.now(UTC).isoformat(),
@@ -127,13 +127,13 @@ def settle(settings: Settings, table: DeltaTable) -> None:
 
 
 def _required(
-    settings: Settings, plan: Plan, fed: Fed, feed: str, hours: int, as_of: datetime
+    settings: Settings, plan: Plan, fed: Fed, feed: str, windows: int, as_of: datetime
 ) -> Verified | None:
     if feed == fed.feed:
         raise CutoverRefusedError(feed, f"it is fed by {feed} already")
     if feed == BATCH:
         return None
-    reach = conditions.require_verified(settings, plan, StreamMode(feed), hours, as_of)
+    reach = conditions.require_verified(settings, plan, StreamMode(feed), windows, as_of)
     conditions.require_running(settings, StreamMode(feed))
     return reach
 

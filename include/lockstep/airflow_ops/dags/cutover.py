@@ -37,13 +37,13 @@ def cutover_dag(of: PipelineDags) -> DAG:
                 title="Feed",
                 description="The hourly batch, or the mode of a stream.",
             ),
-            "hours": Param(
-                of.settings.cutover_hours,
+            "windows": Param(
+                of.settings.cutover_windows,
                 type="integer",
                 minimum=1,
-                title="Verified hours",
-                description="A stream must agree with the batch for so long, up to now, without a "
-                "gap.",
+                title="Verified windows",
+                description="So many windows, up to now, in which a stream must agree with the "
+                "batch without a gap.",
             ),
         },
         default_args=default_args(),
@@ -52,7 +52,7 @@ def cutover_dag(of: PipelineDags) -> DAG:
         @task
         def check(params=None):
             """Refuses, with the reason, what is not proved; else says what the approval is of."""
-            return cutover.question(pipeline, params["feed"], params["hours"])
+            return cutover.question(pipeline, params["feed"], params["windows"])
 
         approve = ApprovalOperator(
             task_id="approve",
@@ -70,7 +70,7 @@ def cutover_dag(of: PipelineDags) -> DAG:
         )
         def switch(approval, params=None):
             """One commit, on the same conditions; the ledger keeps who approved it."""
-            return cutover.switch_feed(pipeline, params["feed"], params["hours"], approval)
+            return cutover.switch_feed(pipeline, params["feed"], params["windows"], approval)
 
         check() >> approve
         switch(approve.output)
