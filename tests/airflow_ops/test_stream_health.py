@@ -19,6 +19,7 @@ from lockstep.supervise import launcher, lease, patience
 from lockstep.supervise.desired import DesiredState, desired_path, read_desired, write_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import heartbeat_path
+from lockstep.supervise.logs import end_of_log
 from lockstep.supervise.observation import observe
 
 from tests.supervise.conftest import behave, settings, starts
@@ -119,7 +120,7 @@ def test_each_way_to_fail_has_its_reason(stream, behave, script, reason, why) ->
 
 def test_a_driver_that_hangs_wakes_as_stalled(stream, behave, settings) -> None:
     behave(MODE, "hang")
-    wait_until(lambda: "beats no more" in launcher.end_of_log(settings, MODE))
+    wait_until(lambda: "beats no more" in end_of_log(settings, MODE))
     path = heartbeat_path(settings, MODE)
     beat = json.loads(path.read_text())
     beat["beat_at"] = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()

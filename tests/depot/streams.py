@@ -9,6 +9,7 @@ import psutil
 from lockstep.errors import StreamError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
+from lockstep.supervise.logs import end_of_log
 from lockstep.waiting import wait_until
 from lockstep_tools.soak import drivers
 
@@ -53,5 +54,5 @@ def until(is_true: Callable[[], bool], kept: Sequence[Streams]) -> None:
         return is_true()
 
     assert is_true() or wait_until(keeping, SECONDS_MAX, 0.3), [
-        launcher.end_of_log(one.settings, one.names[0])[-3000:] for one in kept
+        end_of_log(one.settings, one.names[0])[-3000:] for one in kept
     ]

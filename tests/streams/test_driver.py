@@ -1,8 +1,9 @@
 """The driver: a mode that fails, whatever of it, does not take the others along."""
 
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -257,6 +258,77 @@ def test_a_capture_watch_that_ended_ends_the_modes_by_name(
     look_after(at_work)
     for mode in ("outbox", "temporal"):
         assert last_beat(at_work, mode) == (DriverState.FAILED, "CaptureUnwatchedError")
+
+
+@pytest.fixture
+def taking(hosting: Driver) -> Iterator[Driver]:
+    """The driver of its source, which hosts outbox alone."""
+    hosting._takes_others = True
+    hosting._leases.pop("temporal").release()
+    hosting._wanted = ["outbox"]
+    hosting.take_leases()
+    hosting._start("outbox")
+    yield hosting
+    hosting._source_lease.release()
+
+
+def ask(hosting: Driver, mode: str, pid: int | None = None) -> None:
+    running = DesiredState.RUNNING
+    write_desired(hosting._settings, mode, running, "a test", joins=pid or os.getpid())
+
+
+def test_a_stream_that_is_asked_of_the_sources_driver_joins_it(
+    taking: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver.Modes, "of", lambda _: taking._modes["outbox"])
+    ask(taking, "message")
+    ask(taking, "lookup", pid=1)
+    taking._take_in_others()
+    assert list(taking._runners) == ["outbox", "message"]
+    assert lease.holder(taking._settings, "message") == os.getpid()
+    assert lease.holder(taking._settings, "lookup") is None
+    beat = read_heartbeat(taking._settings, "message")
+    assert beat.state is DriverState.RUNNING
+    assert beat.started_at > beat.driver_started_at
+
+
+def test_one_that_cannot_be_taken_in_is_tried_again_only_when_it_is_asked_again(
+    taking: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def fails(settings: Settings) -> None:
+        tried.append(settings)
+        raise PipelineError("the folder is broken")
+
+    monkeypatch.setattr(driver.Modes, "of", fails)
+    ask(taking, "message")
+    for _ in range(2):
+        taking._take_in_others()
+    assert (len(tried), list(taking._runners)) == (1, ["outbox"])
+    assert last_beat(taking, "message") == (DriverState.FAILED, "PipelineError")
+    assert lease.holder(taking._settings, "message") is None
+    ask(taking, "message")
+    taking._take_in_others()
+    assert len(tried) == 2
+
+
+def test_one_that_another_process_has_is_left_to_it(taking: Driver) -> None:
+    with lease.acquire(taking._settings, "message"):
+        ask(taking, "message")
+        taking._take_in_others()
+    assert list(taking._runners) == ["outbox"]
+    assert read_heartbeat(taking._settings, "message") is None
+
+
+def test_a_driver_that_is_not_its_sources_takes_nothing_in(hosting: Driver) -> None:
+    hosting._takes_others = True
+    with lease.acquire_source(hosting._settings, "outbox"):
+        hosting.take_leases()
+    assert hosting._source_lease is None
+    ask(hosting, "message")
+    hosting._take_in_others()
+    assert lease.holder(hosting._settings, "message") is None
 
 
 def test_a_pipeline_whose_folder_is_broken_takes_no_other_along(

@@ -4,7 +4,8 @@ script.
 The script is HOME/streams/<mode>/behaviour, one word, read at every turn: `fail` ends with an
 error, `trip` with one that a restart may help, `die` without an error, `hang` beats no more,
 `stall` makes no progress, `lag` is far behind, `wait` lacks changes of two transactions, `deaf`
-does not stop, `starting` never comes to work. Each start appends its pid to HOME/starts.
+does not stop, `starting` never comes to work. Each start appends its pid to HOME/starts. The
+first driver of the source takes in the modes that are asked of it, unless HOME/refuses is there.
 """
 
 import argparse
@@ -12,13 +13,15 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from lockstep.errors import exit_on_error
 from lockstep.settings import Settings
-from lockstep.supervise import lease
+from lockstep.supervise import lease, source_driver
 from lockstep.supervise.desired import DesiredState, read_desired
+from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import mode_folder
 from lockstep.supervise.heartbeat import (
     DriverState,
@@ -74,10 +77,18 @@ def main() -> int:
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
     held = {mode: lease.acquire(settings, mode) for mode in modes}
+    source, taken = None, {}
+    with suppress(StreamBusyError):
+        source = lease.acquire_source(settings, modes[0])
     with (settings.home / "starts").open("a") as starts:
         starts.write(f"{os.getpid()}\n")
     say(f"hosting {modes}")
     while held:
+        if source is not None and not (settings.home / "refuses").exists():
+            for mode, desired in source_driver.asked(settings, started).items():
+                if taken.get(mode) != desired.changed_at:
+                    taken[mode] = desired.changed_at
+                    held[mode] = lease.acquire(settings, mode)
         for mode in list(held):
             script = behaviour(settings, mode)
             if script == "die":

@@ -31,7 +31,7 @@ def test_a_driver_that_does_not_fit_is_refused_and_nothing_is_started_or_desired
 ) -> None:
     available = expected_bytes(settings, 2)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=available - 1))
-    with pytest.raises(DriverTooLargeError, match="a driver of 2 streams takes up to 1,"):
+    with pytest.raises(DriverTooLargeError, match="2 streams more take up to 1,"):
         launcher.start(settings, ["outbox", "message"], "a test")
     assert read_desired(settings, "outbox") is None
     assert lease.holder(settings, "outbox") is None

@@ -68,6 +68,11 @@ def test_wish_lease_and_last_word_decide(desired, holder, beat, expected, why) -
             Health.STARTING,
             "has been starting for 20 s",
         ),
+        (
+            {"state": DriverState.STARTING, "stream_started_at": ago(20)},  # it joined the driver
+            Health.STARTING,
+            "has been starting for 20 s",
+        ),
         ({"state": DriverState.STOPPING}, Health.DEAD, "was asked to end"),
         ({"state": DriverState.STOPPED}, Health.DEAD, "was asked to end"),
         ({"last_progress_at": ago(7000)}, Health.OK, "behind"),  # nothing waits

@@ -4,6 +4,8 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from lockstep.supervise import keeper, launcher, lease
@@ -183,3 +185,16 @@ def test_a_companion_that_cannot_start_is_no_failure_of_the_mode_that_is_kept(
     behave("temporal", "starting")
     assert keeper.restart(settings, "outbox", "keeper of outbox", restarts=1)
     assert health_of(settings, "outbox") is Health.OK
+
+
+def test_how_long_a_stream_has_worked_counts_from_its_own_start(settings) -> None:
+    """Else one that joins an old driver and fails at once would be restarted without end."""
+    launcher.start(settings, ["outbox"], "by a test")
+    wait_for(lambda: has_spoken_since(settings, "outbox"))
+    seen = observe(settings, "outbox")
+    beat = replace(
+        seen.heartbeat,
+        driver_started_at=seen.heartbeat.beat_at - timedelta(hours=1),
+        stream_started_at=seen.heartbeat.beat_at - timedelta(seconds=3),
+    )
+    assert keeper.worked_seconds(replace(seen, heartbeat=beat)) == 3.0

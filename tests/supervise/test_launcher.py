@@ -16,6 +16,7 @@ from lockstep.supervise.desired import DesiredState, desired_path, read_desired
 from lockstep.supervise.errors import StreamBusyError, StreamFailedError
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
+from lockstep.supervise.logs import end_of_log
 from lockstep.supervise.observation import observe, running_workers
 
 MODE, OTHER = "outbox", "temporal"
@@ -52,7 +53,7 @@ def test_a_started_stream_works_when_start_returns(settings) -> None:
     assert seen.holder == seen.heartbeat.pid == record.pid
     assert seen.desired.state is DesiredState.RUNNING
     assert running_workers(settings) == [MODE]
-    assert "hosting" in launcher.end_of_log(settings, MODE)
+    assert "hosting" in end_of_log(settings, MODE)
 
 
 def test_stopping_all_also_stops_what_waits_for_its_restart(settings) -> None:

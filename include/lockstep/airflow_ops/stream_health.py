@@ -188,7 +188,7 @@ class StreamHealthTrigger(BaseTrigger):
 
         pause = timedelta(seconds=pause_seconds(self.restarts))
         planned_at = datetime.fromisoformat(self.restart_at) - pause
-        return seen.heartbeat is not None and seen.heartbeat.driver_started_at > planned_at
+        return seen.heartbeat is not None and seen.heartbeat.started_at > planned_at
 
     async def _of_connector(self, settings: Settings) -> Woken | None:
         if time.monotonic() - self._connector_asked_at < CONNECTOR_POLL_SECONDS:

@@ -98,7 +98,7 @@ class SuperviseStreamOperator(BaseOperator):
     def _start(self, restarts: int) -> NoReturn:
         """Make the stream run, in place of one that is not well, and watch it."""
         from lockstep.supervise import keeper
-        from lockstep.supervise.launcher import log_of
+        from lockstep.supervise.logs import log_of
 
         settings = Settings.load_for(self.pipeline)
         make_run = keeper.restart if restarts else keeper.ensure_running
@@ -120,7 +120,7 @@ class SuperviseStreamOperator(BaseOperator):
     def _after_failure(self, why: str) -> NoReturn:
         """Wait for the next restart, or give up."""
         from lockstep.supervise import keeper
-        from lockstep.supervise.launcher import end_of_log
+        from lockstep.supervise.logs import end_of_log
         from lockstep.supervise.observation import observe
 
         settings = Settings.load_for(self.pipeline)
@@ -165,9 +165,10 @@ class SuperviseStreamOperator(BaseOperator):
     def _give_up(self, restarts: int, why: str) -> NoReturn:
         """Leave the stream stopped, and fail with all that is known of the cause."""
         from lockstep.supervise import launcher
+        from lockstep.supervise.logs import end_of_log
 
         settings = Settings.load_for(self.pipeline)
-        log_end = launcher.end_of_log(settings, self.mode)
+        log_end = end_of_log(settings, self.mode)
         given_up = f"given up after {restarts} restarts in a row: {why}"
         try:
             launcher.stop(settings, [self.mode], given_up)

@@ -47,20 +47,29 @@ def source_stream(name: SourceName) -> None:
 
 
 def source_start(name: SourceName) -> None:
-    """Start all streams of a source's pipelines in one driver, and wait until each works.
+    """Start all streams of a source's pipelines in its driver, and wait until each works.
 
-    The driver goes on by itself; `lockstep source stop` ends it.
+    Those that run already are left as they are. The driver goes on by itself; `lockstep source
+    stop` ends it.
     """
-    from lockstep.supervise import launcher
+    from lockstep.supervise import lease, source_driver
     from lockstep.supervise.folder import name_in_project
+    from lockstep.supervise.logs import log_of
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
     own, names = _named(settings, _streams_of(settings, name))
+    holders = {one: lease.holder(own, one) for one in names}
+    for one, pid in holders.items():
+        if pid is not None:
+            console.print(f"{name_in_project(own, one)} runs already (pid {pid})")
+    to_start = [one for one in names if holders[one] is None]
+    if not to_start:
+        return
     with console.status(f"starting the streams of {name} …"):
-        driver = launcher.start(own, names, "started by `lockstep source start`")
-    shown = ", ".join(name_in_project(own, one) for one in names)
-    console.print(f"{shown} work (pid {driver.pid})")
-    console.print(f"log: {launcher.log_of(own, names[0]).resolve()}")
+        pid = source_driver.start(own, to_start, "started by `lockstep source start`")
+    shown = ", ".join(name_in_project(own, one) for one in to_start)
+    console.print(f"{shown} work (pid {pid})")
+    console.print(f"log: {log_of(own, to_start[0]).resolve()}")
 
 
 def source_stop(name: SourceName) -> None:

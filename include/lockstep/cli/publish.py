@@ -55,11 +55,12 @@ def start() -> None:
     If it fails later, it is not started again: that is what the DAG is for.
     """
     from lockstep.supervise import launcher
+    from lockstep.supervise.logs import log_of
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
     process = launcher.start(settings, [PUBLISHER], "started by `lockstep publish start`")
     console.print(f"the publisher works (pid {process.pid})")
-    console.print(f"log: {launcher.log_of(settings, PUBLISHER).resolve()}")
+    console.print(f"log: {log_of(settings, PUBLISHER).resolve()}")
 
 
 @app.command()
@@ -89,31 +90,33 @@ def step() -> None:
 @app.command()
 def switch(
     feed: Annotated[Feed, typer.Argument(help="The hourly batch, or the mode of a stream.")],
-    hours: Annotated[
+    windows: Annotated[
         int | None,
-        typer.Option(min=1, help="Verified hours asked for. Default: LOCKSTEP_CUTOVER_HOURS, 24."),
+        typer.Option(
+            min=1, help="Verified windows asked for. Default: LOCKSTEP_CUTOVER_WINDOWS, 24."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Let FEED feed the published table, in one commit; the ledger keeps who did it.
 
-    A stream is refused unless it is verified through the last due hour, for so many hours without
-    a gap, runs, and has passed the last hourly run's cut. The batch never is.
+    A stream is refused unless it is verified through the last due window, for so many windows
+    without a gap, runs, and has passed the last hourly run's cut. The batch never is.
     """
     from lockstep.pipeline.plan import plan_named
     from lockstep.publish import formatting
     from lockstep.publish import switch as cutover
 
     settings, console = Settings.load(), Console(soft_wrap=True, highlight=False)
-    hours = hours or settings.cutover_hours
+    windows = windows or settings.cutover_windows
     plan = plan_named(settings.project, settings.names.pipeline)
-    planned = cutover.plan_switch(settings, plan, feed.value, hours, datetime.now(UTC))
+    planned = cutover.plan_switch(settings, plan, feed.value, windows, datetime.now(UTC))
     console.print(formatting.of_planned(planned))
     if not yes:
         typer.confirm("switch?", abort=True)
     approved_by = f"{getpass.getuser()} by `lockstep publish switch`"
     with console.status("switching …"):
-        line = cutover.switch(settings, plan, feed.value, hours, approved_by, datetime.now(UTC))
+        line = cutover.switch(settings, plan, feed.value, windows, approved_by, datetime.now(UTC))
     console.print(formatting.of_cutover(line), markup=False)
 
 
@@ -132,7 +135,7 @@ def _feeds_table(settings: Settings) -> Table:
     for mode in (mode for mode in StreamMode if mode in compared):
         now = datetime.now(UTC)
         try:
-            reach = conditions.require_verified(settings, plan, mode, settings.cutover_hours, now)
+            reach = conditions.require_verified(settings, plan, mode, settings.cutover_windows, now)
             conditions.require_running(settings, mode)
             table.add_row(mode, "[green]yes[/]", f"verified since {reach.since:%Y-%m-%d %H:%M}Z")
         except LockstepError as error:

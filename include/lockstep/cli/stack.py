@@ -121,7 +121,7 @@ def _stream_entry(one: "Observation") -> dict:
         "state": "running" if health is Health.OK else health,
         "address": "",
         "pid": one.holder,
-        "uptime_seconds": (one.at - beat.driver_started_at).total_seconds() if beat else None,
+        "uptime_seconds": (one.at - beat.started_at).total_seconds() if beat else None,
         "memory_bytes": None,
         "problem": one.finding.why if health.wrong else None,
         "stream": stream.plain(one),

@@ -33,20 +33,22 @@ Modes = Annotated[list[ModeOrAll], typer.Argument(metavar="MODE...|all", help="S
 
 @app.command()
 def start(modes: Modes) -> None:
-    """Start these streams in one driver, and wait until each works.
+    """Start these streams in the driver of their source, and wait until each works.
 
-    The driver goes on by itself; what ends it is `lockstep stream stop`. A stream that runs already
-    is refused. If it fails later, it is not started again: that is what the DAGs stream_… are for.
+    The driver is started where none runs, and goes on by itself; what ends it is `lockstep stream
+    stop` of all it hosts. A stream that runs already is refused. If it fails later, it is not
+    started again: that is what the DAGs stream_… are for.
     """
-    from lockstep.supervise import launcher
+    from lockstep.supervise import source_driver
+    from lockstep.supervise.logs import log_of
 
     settings, console = Settings.load(), Console(soft_wrap=True)
     chosen = _chosen(settings, modes)
     with console.status(f"starting {', '.join(chosen)} …"):
-        driver = launcher.start(settings, chosen, "started by `lockstep stream start`")
+        pid = source_driver.start(settings, chosen, "started by `lockstep stream start`")
     for mode in chosen:
-        console.print(f"{mode} works (pid {driver.pid})", highlight=False)
-    log = launcher.log_of(settings, chosen[0]).resolve()
+        console.print(f"{mode} works (pid {pid})", highlight=False)
+    log = log_of(settings, chosen[0]).resolve()
     console.print(f"log: {log}", highlight=False)
 
 

@@ -20,18 +20,22 @@ from lockstep.pipeline.project_files import PIPELINES, SOURCES
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import local_folder, writer_lock
 from lockstep.supervise import lease
-from lockstep.supervise.folder import mode_folder
+from lockstep.supervise.folder import driver_folder, mode_folder
 
 PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Removal:
-    """folder: of the project. workers: by address. tables: their paths below the lakehouse."""
+    """folder: of the project. workers: by address. tables: their paths below the lakehouse.
+
+    driver: the folder of a source's driver.
+    """
 
     folder: Path
     workers: tuple[str, ...]
     tables: tuple[str, ...]
+    driver: Path | None = None
 
 
 def of_pipeline(settings: Settings, name: str) -> Removal:
@@ -52,6 +56,7 @@ def of_source(settings: Settings, name: str) -> Removal:
         settings.project / SOURCES / name,
         (names.history_address(name),),
         (names.history_path(name), names.quarantine_path(name)),
+        driver_folder(settings, name),
     )
 
 
@@ -113,4 +118,6 @@ def local_tables(settings: Settings, removal: Removal) -> Sequence[Path]:
 def _folders(settings: Settings, removal: Removal) -> Iterator[Path]:
     yield removal.folder
     yield from (mode_folder(settings, worker) for worker in removal.workers)
+    if removal.driver is not None:
+        yield removal.driver
     yield from local_tables(settings, removal)

@@ -24,7 +24,7 @@ def main() -> int:
         help="of the pipeline that is worked for, or the address of another of its source",
     )
     modes = list(dict.fromkeys(parser.parse_args().mode))
-    return Driver(Settings.load(), modes).run()
+    return Driver(Settings.load(), modes, takes_others=True).run()
 
 
 if __name__ == "__main__":

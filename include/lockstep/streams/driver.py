@@ -1,7 +1,8 @@
-"""The driver: one process, one Spark session, a runner for each stream it was started with.
+"""The driver: one process, one Spark session, a runner for each stream that it hosts.
 
 The streams are modes of one pipeline, or of several of one source. Each goes by its mode where it
-is of the pipeline that is worked for, else by its address; "mode" here is either.
+is of the pipeline that is worked for, else by its address; "mode" here is either. A source's first
+driver also takes in the streams that are started later (supervise/source_driver.py).
 
 It takes the leases first, so that a mode never has two drivers, and gives each back when the mode
 is dropped: because it is to be stopped, or because it failed. A mode that fails does not take
@@ -18,7 +19,9 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lockstep.cdc.errors import PoisonedRecordError
@@ -34,11 +37,12 @@ from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.modes import Modes, stage_of
 from lockstep.streams.runner import Runner
-from lockstep.supervise import lease
+from lockstep.supervise import lease, source_driver
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import stream_of
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
+from lockstep.supervise.logs import log_of, point_to_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,9 +62,19 @@ class Driver:
     failures: what ended each mode that was not stopped on purpose, the first of them first.
     """
 
-    def __init__(self, settings: Settings, wanted: Sequence[str]) -> None:
-        """wanted: modes of the pipeline that is worked for, addresses of others of its source."""
+    def __init__(
+        self, settings: Settings, wanted: Sequence[str], *, takes_others: bool = False
+    ) -> None:
+        """wanted: modes of the pipeline that is worked for, addresses of others of its source.
+
+        takes_others: become the source's driver, which others of its streams join, unless there is
+        one already.
+        """
         self._settings = settings
+        self._takes_others = takes_others
+        self._source_lease: lease.Lease | None = None
+        self._started_at = datetime.now(UTC)
+        self._asked_at: dict[str, datetime] = {}
         self._wanted = [str(mode) for mode in wanted]
         self._streams = {mode: stream_of(settings, mode) for mode in (*self._wanted, HISTORY)}
         self._leases: dict[str, lease.Lease] = {}
@@ -117,50 +131,61 @@ class Driver:
         for mode in self._wanted:
             if mode not in self._leases:
                 self._leases[mode] = lease.acquire(self._settings, mode)
+        if self._takes_others:
+            with suppress(StreamBusyError):  # another one is the source's driver
+                self._source_lease = lease.acquire_source(self._settings, self._wanted[0])
 
     def _session(self) -> "SparkSession":
         name = f"lockstep streams {' '.join(self._wanted)}"
-        held = [taken.fileno() for taken in self._leases.values()]
+        taken = [self._source_lease, *self._leases.values()]
+        held = [one.fileno() for one in taken if one is not None]
         return stream_session(self._settings, name, held)
 
     def _start(self, mode: str) -> None:
         """Start one runner; a mode that cannot start, for whatever reason, is dropped with it."""
-        try:
-            (of, own_mode), modes = self._streams[mode], self._modes[mode]
-            modes.make_table(own_mode)
-            claimed = identity.claim(of, own_mode)
-            self._capture.follow(mode, claimed)
-            sink = modes.sink_of(self._spark, own_mode, claimed.capture_id)
-            runner = Runner(
-                self._settings,
-                mode,
-                sink,
-                xid_near=current_xid(self._settings),
-                given_up=modes.given_up(own_mode),
-                stage=stage_of(own_mode),
-            )
-            location = identity.checkpoint_location(of, own_mode)
-            runner.start(self._spark, location, neighbours=len(self._wanted) - 1)
-        except Exception as error:
+        with ThreadPoolExecutor(1) as pool:
+            started = self._beating_until(pool.submit(self._started, mode))
+        if (error := started.exception()) is not None:
             if not isinstance(error, LockstepError):
                 traceback.print_exception(error)  # a defect, or Spark's: the log shows where
             self._drop(mode, error)
             return
-        self._runners[mode] = runner
-        self._say(mode, DriverState.RUNNING, runner)
+        self._runners[mode] = started.result()
+        self._say(mode, DriverState.RUNNING, self._runners[mode])
+
+    def _started(self, mode: str) -> Runner:
+        (of, own_mode), modes = self._streams[mode], self._modes[mode]
+        modes.make_table(own_mode)
+        claimed = identity.claim(of, own_mode)
+        self._capture.follow(mode, claimed)
+        sink = modes.sink_of(self._spark, own_mode, claimed.capture_id)
+        runner = Runner(
+            self._settings,
+            mode,
+            sink,
+            xid_near=current_xid(self._settings),
+            given_up=modes.given_up(own_mode),
+            stage=stage_of(own_mode),
+        )
+        location = identity.checkpoint_location(of, own_mode)
+        runner.start(self._spark, location, neighbours=len(self._wanted) - 1)
+        return runner
 
     def _read_folders(self) -> None:
+        for mode in self._wanted:
+            self._read_folder(mode)
+
+    def _read_folder(self, mode: str) -> None:
         """A pipeline whose folder has problems is dropped, before Spark, and takes no other along.
 
         The history goes with any pipeline of its source.
         """
-        for mode in self._wanted:
-            try:
-                self._modes[mode] = Modes.of(self._streams[mode][0])
-            except LockstepError as error:
-                self._drop(mode, error)
-            else:
-                self._modes.setdefault(HISTORY, self._modes[mode])
+        try:
+            self._modes[mode] = Modes.of(self._streams[mode][0])
+        except LockstepError as error:
+            self._drop(mode, error)
+        else:
+            self._modes.setdefault(HISTORY, self._modes[mode])
 
     def _work(self) -> None:
         """Until no mode is left, or all are to stop."""
@@ -178,8 +203,34 @@ class Driver:
                 return
             for mode, runner in list(self._runners.items()):
                 self._look_after(mode, runner)
+            self._take_in_others()
             self._host_history()
             self._beat_when_due()
+
+    def _take_in_others(self) -> None:
+        """Host the streams of the source that were asked of this driver since it started."""
+        if self._source_lease is None:
+            return
+        for mode, desired in source_driver.asked(self._settings, self._started_at).items():
+            if desired.changed_at != self._asked_at.get(mode):
+                self._asked_at[mode] = desired.changed_at
+                self._take_in(mode)
+
+    def _take_in(self, mode: str) -> None:
+        """What keeps the stream from its start ends it alone, and its heartbeat says it."""
+        try:
+            self._leases[mode] = lease.acquire(self._settings, mode)
+        except (LockstepError, OSError) as error:  # run by another driver, or rebuilt
+            log.warning("%s is not taken in: %s", mode, error)
+            return
+        self._streams[mode] = stream_of(self._settings, mode)
+        self._wanted = list(dict.fromkeys([*self._wanted, mode]))
+        self.failures.pop(mode, None)
+        point_to_log(self._settings, mode, log_of(self._settings, self._wanted[0]).resolve())
+        self._beats.say(mode, DriverState.STARTING)
+        self._read_folder(mode)
+        if mode in self._leases:
+            self._start(mode)
 
     def _look_after(self, mode: str, runner: Runner) -> None:
         """Drop the mode if it failed, by a defect as well, or is no longer desired."""
@@ -298,9 +349,13 @@ class Driver:
         the same: it refuses each micro-batch.
         """
         with ThreadPoolExecutor(1) as pool:
-            ended = pool.submit(runner.stop)
-            while not wait([ended], BEAT_SECONDS).done:
-                self._beat_when_due()
+            ended = self._beating_until(pool.submit(runner.stop))
         if (error := ended.exception()) is not None:
             traceback.print_exception(error)
         return error
+
+    def _beating_until(self, done: Future) -> Future:
+        """Let the other modes' heartbeats go on until it is done; returns it."""
+        while not wait([done], BEAT_SECONDS).done:
+            self._beat_when_due()
+        return done

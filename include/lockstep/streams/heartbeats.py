@@ -64,6 +64,7 @@ class Beats:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started_at = datetime.now(UTC)
+        self._streams_started_at: dict[str, datetime] = {}
         self._rows: dict[str, tuple[datetime, int]] = {}
         self._memory = 0
         self._memory_read_at = -math.inf
@@ -81,6 +82,8 @@ class Beats:
         A disk that is full is logged, and ends no stream; supervision misses the beats by itself.
         """
         now = datetime.now(UTC)
+        if state is DriverState.STARTING:
+            self._streams_started_at[mode] = now
         known = {} if runner is None else self._of(mode, runner, now)
         if clock is not None:
             known |= self._distance(runner, clock, now, known["incomplete"])
@@ -89,6 +92,7 @@ class Beats:
             mode=mode,
             pid=os.getpid(),
             driver_started_at=self._started_at,
+            stream_started_at=self._streams_started_at.get(mode),
             beat_at=now,
             state=state,
             error=error,

@@ -25,12 +25,16 @@ class DesiredState(StrEnum):
 
 @dataclass(frozen=True)
 class Desired:
-    """`reason` says who asked for it, for people; `restarts` counts those of the supervision."""
+    """`reason` says who asked for it, for people; `restarts` counts those of the supervision.
+
+    joins: the pid of the driver that is asked to host the stream; None for a driver of its own.
+    """
 
     state: DesiredState
     reason: str
     changed_at: datetime
     restarts: int = 0
+    joins: int | None = None
 
 
 def desired_path(settings: Settings, mode: str) -> Path:
@@ -58,10 +62,15 @@ def is_desired(settings: Settings, mode: str) -> bool:
 
 
 def write_desired(
-    settings: Settings, mode: str, state: DesiredState, reason: str, restarts: int = 0
+    settings: Settings,
+    mode: str,
+    state: DesiredState,
+    reason: str,
+    restarts: int = 0,
+    joins: int | None = None,
 ) -> Desired:
     """Replace the desired state, whole or not at all; returns what was written."""
-    desired = Desired(state, reason, datetime.now(UTC), restarts)
+    desired = Desired(state, reason, datetime.now(UTC), restarts, joins)
     path = desired_path(settings, mode)
     make_private_folder(path.parent)
     write_private(path, msgspec.json.encode(desired).decode())

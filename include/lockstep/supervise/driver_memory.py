@@ -20,9 +20,13 @@ def expected_bytes(settings: Settings, modes: int) -> int:
     return _heap_bytes(settings.spark_driver_memory) + BASE_BYTES + modes * MODE_BYTES
 
 
-def require_memory(settings: Settings, modes: int) -> None:
-    """Raise DriverTooLargeError when the machine has less available than a driver is to take."""
-    expected, available = expected_bytes(settings, modes), psutil.virtual_memory().available
+def require_memory(settings: Settings, modes: int, *, join: bool = False) -> None:
+    """Raise DriverTooLargeError when the machine has less available than a driver is to take.
+
+    join: the modes join a driver that runs, and take only what is theirs.
+    """
+    expected = modes * MODE_BYTES if join else expected_bytes(settings, modes)
+    available = psutil.virtual_memory().available
     if expected > available:
         raise DriverTooLargeError(expected, available, modes)
 
@@ -37,10 +41,9 @@ class DriverTooLargeError(StreamError):
 
     def __init__(self, expected: int, available: int, modes: int) -> None:
         super().__init__(
-            f"a driver of {modes} streams takes up to {_mib(expected)} of memory, and "
-            f"{_mib(available)} are available: stop other streams, start these in one driver (all "
-            "modes named in one `lockstep stream start`, or `lockstep source start`), or set "
-            "LOCKSTEP_SPARK_DRIVER_MEMORY lower"
+            f"{modes} streams more take up to {_mib(expected)} of memory, with the driver if none "
+            f"of their source runs, and {_mib(available)} are available: stop other streams, or "
+            "set LOCKSTEP_SPARK_DRIVER_MEMORY lower"
         )
         self.expected, self.available = expected, available
 

@@ -39,6 +39,11 @@ def stream_of(settings: Settings, name: str) -> tuple[Settings, str]:
     return settings.of(pipeline), mode
 
 
+def driver_folder(settings: Settings, source: str) -> Path:
+    """The folder of a source's driver, with what concerns all its streams; it need not exist."""
+    return settings.home / STREAMS / f"{source}.driver"
+
+
 def folder_of_before(settings: Settings, mode: str) -> Path:
     """Where earlier versions had the files of a worker of their one pipeline."""
     return settings.home / STREAMS / mode

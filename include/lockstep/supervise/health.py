@@ -133,7 +133,7 @@ def _by_its_word(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding
 
 
 def _starting(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding:
-    seconds = _age(heartbeat.driver_started_at, now)
+    seconds = _age(heartbeat.started_at, now)
     if seconds > limits.starting_seconds_max:
         return Finding(Health.STALLED, f"has been starting for {seconds:.0f} s")
     return Finding(Health.STARTING, f"has been starting for {seconds:.0f} s")
@@ -141,7 +141,7 @@ def _starting(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding:
 
 def _at_work(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding:
     waiting = (heartbeat.end_offset or 0) - (heartbeat.next_offset or 0)
-    still_seconds = _age(heartbeat.last_progress_at or heartbeat.driver_started_at, now)
+    still_seconds = _age(heartbeat.last_progress_at or heartbeat.started_at, now)
     if waiting > limits.waiting_records_max and still_seconds > limits.stalled_seconds_max:
         return Finding(
             Health.STALLED,

@@ -112,8 +112,15 @@ class Heartbeat:
     """Changes held of transactions that are not whole, and cached versions of dimensions' rows."""
     driver_memory_bytes: int | None = None
     """Resident memory of the whole driver, its JVM included: the same for all modes it hosts."""
+    stream_started_at: datetime | None = None
+    """When the driver began with this stream, which may have joined it late."""
     incomplete: tuple[IncompleteTransaction, ...] = ()
     quarantined: int = 0
+
+    @property
+    def started_at(self) -> datetime:
+        """When the stream was started; where the file does not say it, with its driver."""
+        return self.stream_started_at or self.driver_started_at
 
 
 def heartbeat_path(settings: Settings, mode: str) -> Path:

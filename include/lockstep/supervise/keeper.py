@@ -7,8 +7,9 @@ Each function may be called again at any time, by several at once: none doubles 
 """
 
 from lockstep.errors import StreamError
+from lockstep.model.modes import PUBLISHER
 from lockstep.settings import Settings
-from lockstep.supervise import launcher, lease
+from lockstep.supervise import launcher, lease, source_driver
 from lockstep.supervise.desired import DesiredState, read_desired, write_desired
 from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.folder import workers
@@ -34,12 +35,13 @@ def ensure_running(settings: Settings, mode: str, desired_by: str, restarts: int
         if seen.heartbeat is None or seen.heartbeat.pid != seen.holder:  # drivers beat at once
             raise StreamBusyError(mode, seen.holder)
         launcher.stop(settings, [mode], seen.desired.reason)  # let it finish stopping
+    start = launcher.start if mode == PUBLISHER else source_driver.start
     for also in (_fell_with(settings, seen), []):
         try:
-            launcher.start(settings, [mode], desired_by, restarts, also)
+            start(settings, [mode], desired_by, restarts, also)
         except StreamBusyError:
             if lease.holder(settings, mode) is not None:  # someone else started it in the meantime
-                return False
+                return ensure_running(settings, mode, desired_by, restarts)
         else:
             return True
     return False
@@ -83,8 +85,8 @@ def worked_seconds(seen: Observation) -> float:
         return 0.0
     until = beat.beat_at
     if seen.finding.health is Health.STALLED:
-        until = beat.last_progress_at or beat.driver_started_at
-    return (until - beat.driver_started_at).total_seconds()
+        until = beat.last_progress_at or beat.started_at
+    return (until - beat.started_at).total_seconds()
 
 
 def _fell_with(settings: Settings, seen: Observation) -> list[str]:

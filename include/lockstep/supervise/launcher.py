@@ -6,12 +6,12 @@ driver takes itself: of two starts at once one wins, and the other gets an error
 """
 
 import os
-import secrets
 import signal
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
@@ -22,7 +22,7 @@ from lockstep.accounts import KafkaUser, Role
 from lockstep.errors import StreamError
 from lockstep.host import process
 from lockstep.host.environment import settings_environment
-from lockstep.host.files import bounded_log, last_lines, make_private_folder
+from lockstep.host.files import bounded_log
 from lockstep.host.process import Launch, ProcessRecord
 from lockstep.model.modes import PUBLISHER
 from lockstep.settings import PASSWORD_FIELDS, Settings, source_password_setting
@@ -31,22 +31,20 @@ from lockstep.supervise.desired import DesiredState, is_desired, write_desired
 from lockstep.supervise.driver_memory import require_memory
 from lockstep.supervise.errors import StreamBusyError, StreamFailedError, StreamNotStoppedError
 from lockstep.supervise.folder import mode_folder, workers
-from lockstep.supervise.health import error_of
-from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
+from lockstep.supervise.heartbeat import read_heartbeat
+from lockstep.supervise.logs import end_of_log, point_to_log
 from lockstep.supervise.observation import running_workers
+from lockstep.supervise.start_up import START_SECONDS_MAX, still_starting
 
 DRIVER = ("-m", "lockstep.streams")
 """What Python runs: a package's __main__, as is the next."""
 PUBLISHING = ("-m", "lockstep.publish")
 """The publisher is kept running as the streams are, by a name next to their modes."""
-START_SECONDS_MAX = 300.0
-"""One driver with all modes takes half a minute on two cores; under heavy load, minutes."""
 STOP_SECONDS_MAX = 120.0
 """A stop waits for the micro-batch under way, which may hold a large transaction."""
 TERM_SECONDS_MAX = 10.0
 """For a driver that does not let a mode go: it did not listen until here."""
 POLL_SECONDS = 0.1
-LOG_LINES_IN_ERROR = 20
 _USERS = (Role.BATCH_READER, Role.CDC, KafkaUser.READER)
 _PASSWORDS = {
     "LOCKSTEP_CONNECT_PASSWORD",
@@ -75,8 +73,10 @@ def start(
     restarts: int = 0,
     also: Sequence[str] = (),
 ) -> ProcessRecord:
-    """Start one driver for these modes and wait until each of them works.
+    """Start a driver of their own for these modes and wait until each of them works.
 
+    Where the source has no driver yet it becomes that one, which others of its streams join
+    (source_driver.py).
     also: more modes for the same driver, which are desired already; they are not waited for.
     Raises StreamBusyError when a mode is run already, by then or in the meantime; what runs is
     left alone. Raises DriverTooLargeError when the machine has no room for the driver, and
@@ -89,14 +89,15 @@ def start(
             raise StreamBusyError(mode, pid)
     if PUBLISHER not in hosted:  # it has no JVM
         require_memory(settings, len(hosted))
+    since = datetime.now(UTC)
     for mode in modes:
         write_desired(settings, mode, DesiredState.RUNNING, reason, restarts)
     name = _driver_name(settings, hosted)
     log = bounded_log(settings.home, name)
     for mode in hosted:
-        _point_to_log(settings, mode, log)
+        point_to_log(settings, mode, log)
     record = process.spawn(name, _launch(settings, hosted, log))
-    _wait_until_at_work(settings, modes, hosted, record)
+    _wait_until_at_work(settings, modes, hosted, record, since)
     return record
 
 
@@ -146,16 +147,6 @@ def _may_be_desired(settings: Settings, mode: str) -> bool:
         return True
 
 
-def log_of(settings: Settings, mode: str) -> Path:
-    """The log of the driver that was last started for the mode; it need not exist."""
-    return mode_folder(settings, mode) / "driver.log"
-
-
-def end_of_log(settings: Settings, mode: str) -> str:
-    """The last lines that the mode's driver wrote."""
-    return "\n".join(last_lines(log_of(settings, mode), LOG_LINES_IN_ERROR))
-
-
 def _driver_name(settings: Settings, hosted: Sequence[str]) -> str:
     """The same for the same modes, and another one for others."""
     name = f"stream-{settings.names.pipeline}-{'-'.join(hosted)}"
@@ -190,25 +181,19 @@ def _environment(settings: Settings) -> Mapping[str, str]:
     return {**kept, **settings_environment(settings), "PYTHONUNBUFFERED": "1"}
 
 
-def _point_to_log(settings: Settings, mode: str, log: Path) -> None:
-    link = log_of(settings, mode)
-    make_private_folder(link.parent)
-    partial = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
-    partial.symlink_to(log)
-    partial.replace(link)
-
-
 def _wait_until_at_work(
-    settings: Settings, modes: Sequence[str], hosted: Sequence[str], record: ProcessRecord
+    settings: Settings,
+    modes: Sequence[str],
+    hosted: Sequence[str],
+    record: ProcessRecord,
+    since: datetime,
 ) -> None:
     """For these modes, of all that the driver hosts."""
     started = time.monotonic()
     waiting = list(modes)
     while waiting:
         alive = record.process() is not None  # asked first: its last heartbeat comes before its end
-        beats = {mode: _beat_of(settings, mode, record) for mode in waiting}
-        _raise_if_failed(settings, beats)
-        waiting = [mode for mode in waiting if not _at_work(beats[mode])]
+        waiting = still_starting(settings, waiting, record.pid, since)
         if waiting and not alive:
             _raise_ended(settings, waiting[0], hosted, record)
         if waiting and time.monotonic() - started > START_SECONDS_MAX:
@@ -216,26 +201,6 @@ def _wait_until_at_work(
             why = f"did not come to work within {START_SECONDS_MAX:.0f} s"
             raise StreamFailedError(waiting[0], why, end_of_log(settings, waiting[0]))
         time.sleep(POLL_SECONDS)
-
-
-def _beat_of(settings: Settings, mode: str, record: ProcessRecord) -> Heartbeat | None:
-    """The mode's heartbeat, if it is this driver's and not one of before."""
-    heartbeat = read_heartbeat(settings, mode)
-    return heartbeat if heartbeat is not None and heartbeat.pid == record.pid else None
-
-
-def _at_work(beat: Heartbeat | None) -> bool:
-    return beat is not None and beat.state is DriverState.RUNNING
-
-
-def _raise_if_failed(settings: Settings, beats: Mapping[str, Heartbeat | None]) -> None:
-    for mode, beat in beats.items():
-        if beat is None:
-            continue
-        if beat.state is DriverState.FAILED:
-            raise StreamFailedError(mode, error_of(beat), end_of_log(settings, mode))
-        if beat.state in (DriverState.STOPPING, DriverState.STOPPED):
-            raise StreamFailedError(mode, "was stopped while it started")
 
 
 def _raise_ended(

@@ -1,4 +1,4 @@
-"""The right to run a mode: held by one driver, ended with its last process.
+"""The right to run a mode, or to be a source's driver: held by one process, ended with its last.
 
 The JVM keeps the descriptor (`pass_fds`), so that a mode is free only when it, too, has ended.
 """
@@ -11,12 +11,13 @@ from lockstep.file_lock import FileLock
 from lockstep.host.files import make_private_folder
 from lockstep.settings import Settings
 from lockstep.supervise.errors import StreamBusyError
-from lockstep.supervise.folder import folder_of_before, mode_folder
+from lockstep.supervise.folder import driver_folder, folder_of_before, mode_folder
 
 Lease = FileLock
 """`release()` frees the mode although the JVM lives; `fileno()` is what the JVM has to inherit."""
 
 LEASE = "lease.lock"
+START = "start.lock"
 PATIENCE_SECONDS = 0.5
 """Who asks for the holder has the lock for microseconds; that must not refuse a start."""
 
@@ -35,14 +36,39 @@ def acquire_of_before(settings: Settings, mode: str) -> Lease:
     return _acquire(folder_of_before(settings, mode) / LEASE, mode)
 
 
-def _acquire(path: Path, mode: str) -> Lease:
+def acquire_source(settings: Settings, mode: str) -> Lease:
+    """Become the driver of the source, which others of its streams join. Raises StreamBusyError.
+
+    mode: for which it is asked.
+    """
+    return _acquire(driver_folder(settings, settings.names.source) / LEASE, mode)
+
+
+def source_holder(settings: Settings) -> int | None:
+    """The pid of the source's driver, None when there is none; may have ended, as `holder`'s."""
+    return file_lock.holder(driver_folder(settings, settings.names.source) / LEASE)
+
+
+def acquire_start(settings: Settings, mode: str, patience_seconds: float) -> Lease:
+    """The right to start a driver of the source; waits for it. Raises StreamBusyError."""
+    path = driver_folder(settings, settings.names.source) / START
+    return _acquire(path, mode, patience_seconds=patience_seconds, inheritable=False)
+
+
+def _acquire(
+    path: Path,
+    mode: str,
+    patience_seconds: float = PATIENCE_SECONDS,
+    *,
+    inheritable: bool = True,
+) -> Lease:
     try:
         make_private_folder(path.parent)
         return FileLock.acquire(
             path,
             lambda pid: StreamBusyError(mode, pid),
-            inheritable=True,
-            patience_seconds=PATIENCE_SECONDS,
+            inheritable=inheritable,
+            patience_seconds=patience_seconds,
         )
     except OSError as error:
         raise StreamError(

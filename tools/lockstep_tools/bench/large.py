@@ -18,6 +18,7 @@ from lockstep.sources.postgres import connect
 from lockstep.supervise import launcher
 from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.health import Health
+from lockstep.supervise.logs import end_of_log
 from lockstep.supervise.observation import observe
 from pizzeria.names import ORDERS
 from pizzeria.shop import bulk
@@ -131,7 +132,7 @@ def _wait_while_it_works(settings: Settings, mode: StreamMode) -> None:
         except SoakError:
             seen = observe(settings, mode)
             if seen.finding.health in (Health.FAILED, Health.DEAD):
-                log_end = launcher.end_of_log(settings, mode)
+                log_end = end_of_log(settings, mode)
                 raise StreamFailedError(mode, seen.finding.why, log_end) from None
             if time.monotonic() > deadline:
                 raise
