@@ -21,8 +21,9 @@ def main() -> int:
     parser.add_argument(
         "--mode", type=StreamMode, choices=list(StreamMode), action="append", default=[]
     )
+    parser.add_argument("--task-log", default="", help="page of the Airflow task, for the ledger")
     arguments = parser.parse_args()
-    return check(arguments.start, arguments.end, arguments.mode)
+    return check(arguments.start, arguments.end, arguments.mode, task_log=arguments.task_log)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,8 @@ def report(suite: str, status: CheckStatus) -> QualityReport:
 
 
 PASSED = report("change_log", CheckStatus.PASS)
+LOG_PAGE = "/dags/orders_enriched__parity/runs/a%2B1/tasks/compare/mapped/0?try_number=2"
+TASK = SimpleNamespace(log_url=f"https://airflow.example:8443{LOG_PAGE}")
 
 
 @pytest.fixture
@@ -87,7 +89,7 @@ def compare(settings, monkeypatch):
         checked=PASSED,
     ):
         def job(self, _context) -> None:
-            assert self.application_args[-1] == "outbox"
+            assert self.application_args[-4:] == ["--task-log", LOG_PAGE, "--mode", "outbox"]
             if verdict is not None:
                 book.append(settings, line(verdict, kind), [])
             if verdict is not Verdict.PASS:
@@ -107,7 +109,7 @@ def compare(settings, monkeypatch):
         operator = CompareWindowOperator(task_id="compare", **arguments)
         error = None
         try:
-            operator.execute({})
+            operator.execute({"ti": TASK})
         except AirflowException as raised:
             error = raised
         return operator, asked, error
@@ -267,7 +269,7 @@ def tasks(settings, monkeypatch):
     waiting: set[str] = set()
 
     def job(self, _context) -> None:
-        modes = self.application_args[5::2]
+        modes = self.application_args[7::2]
         asked.append(modes)
         for mode in modes:
             book.append(settings, replace(line(Verdict.PASS), mode=StreamMode(mode)), [])
@@ -282,7 +284,7 @@ def tasks(settings, monkeypatch):
     def run(mode: str, *, began_at: datetime = began) -> None:
         arguments = parity.comparison_arguments(settings) | HOUR | {"mode": mode}
         operator = CompareWindowOperator(task_id="compare", **arguments)
-        operator.compare({"dag_run": SimpleNamespace(start_date=began_at)})
+        operator.compare({"ti": TASK, "dag_run": SimpleNamespace(start_date=began_at)})
 
     return run, asked, waiting
 

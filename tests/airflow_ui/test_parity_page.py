@@ -105,6 +105,16 @@ def test_an_hour_offers_the_repair_of_what_changed_after_its_cut(client_for, set
     assert "<code>2024-05-01T12:00:00+00:00</code>" in hour
 
 
+def test_an_hour_leads_to_the_log_of_the_task_that_compared_it(client_for, settings):
+    client = client_for(settings)
+    assert "the task's log" not in client.get(PARITY_URL + ROUTES[1]).text
+    log = "/dags/p/runs/a%2B1/tasks/compare/mapped/0?try_number=2"
+    newest = line(0, Verdict.PASS)
+    later = newest.checked_at + timedelta(hours=1)
+    book.append(settings, replace(newest, check_id="newest", checked_at=later, task_log=log), [])
+    assert f'href="{log}" target="_top"' in client.get(PARITY_URL + ROUTES[1]).text
+
+
 def test_an_hour_leads_to_the_checks_of_its_own_comparison_and_no_other(client_for, settings):
     client = client_for(settings)
     assert "Data Docs" not in client.get(PARITY_URL + ROUTES[1]).text

@@ -142,6 +142,7 @@ def test_an_hour_that_is_written_is_compared_with_the_stream_that_runs(
     [line] = lines_of(settings, hour)
     assert (line.mode, line.verdict) == (OUTBOX, Verdict.PASS)
     assert (line.orders_compared, line.counts) == (ORDERS_PER_HOUR, {})
+    assert line.task_log.startswith(f"/dags/{PARITY_DAG_ID}/runs/")
     assert webhook.received == []
 
 

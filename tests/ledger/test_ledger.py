@@ -192,13 +192,14 @@ def test_a_ledger_of_before_versions_goes_on(tmp_path: Path) -> None:
     """Its lines are of the version that the pipeline had then."""
     settings = Settings(home=tmp_path)
     row = book.line_row(line(0, PASS))
-    del row["pipeline_version"]
+    del row["pipeline_version"], row["task_log"]
     of_before = {name: kind for name, kind in LEDGER_COLUMNS.items() if name in row}
     book.append_rows(settings, PARITY_LEDGER, of_before, [row])
     assert book.judged(settings) == judged(line(0, PASS))
-    book.append(settings, line(1, PASS, pipeline_version="another"), [])
+    book.append(settings, line(1, PASS, pipeline_version="another", task_log="/dags/p"), [])
     assert {one.version for one in book.judged(settings)} == {VERSION_OF_BEFORE, "another"}
     assert [one.pipeline_version for one in book.lines(settings)] == [VERSION_OF_BEFORE, "another"]
+    assert [one.task_log for one in book.lines(settings)] == ["", "/dags/p"]
 
 
 def test_differences_come_by_class_and_key_whatever_the_keys_are(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit, urlunsplit
 
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import (
@@ -135,6 +136,7 @@ class CompareWindowOperator(SparkJobOperator):
         self.application_args = [
             *("--start", self.window_start),
             *("--end", self.window_end),
+            *("--task-log", _log_page(context)),
             *(option for mode in modes for option in ("--mode", mode)),
         ]
         failure = None
@@ -265,6 +267,12 @@ def _began(context: dict[str, Any]) -> datetime:
     """When the DAG's run began: a line of before is of another run. A cleared run begins again."""
     run = context.get("dag_run")
     return (run and run.start_date) or datetime.now(UTC)
+
+
+def _log_page(context: dict[str, Any]) -> str:
+    """The task's page with its log, below the web server's address."""
+    address = urlsplit(context["ti"].log_url)
+    return urlunsplit(("", "", address.path, address.query, ""))
 
 
 def _is_waiting(settings: Settings, window: Window, mode: str) -> bool:

@@ -180,9 +180,12 @@ def _line_of(row: dict) -> Comparison:
     counts = {kind: row.pop(kind) for kind in DifferenceClass}
     window = Window(row.pop("window_start"), row.pop("window_end"))
     version = row.pop("pipeline_version", None) or VERSION_OF_BEFORE
+    task_log = row.pop("task_log", None) or ""
     row["mode"], row["verdict"] = StreamMode(row["mode"]), Verdict(row["verdict"])
     counts = {kind: n for kind, n in counts.items() if n}
-    return Comparison(window=window, counts=counts, pipeline_version=version, **row)
+    return Comparison(
+        window=window, counts=counts, pipeline_version=version, task_log=task_log, **row
+    )
 
 
 def _difference_row(line: Comparison, difference: Difference) -> dict:

@@ -31,6 +31,7 @@ LEDGER_COLUMNS = {
     "checked_at": "timestamp",
     "seconds": "double",
     "pipeline_version": "string",
+    "task_log": "string",
 }
 """pipeline_version: null in lines of before versions; they are of VERSION_OF_BEFORE."""
 ROW_KEY = "row_key"
@@ -58,6 +59,8 @@ class Comparison:
     definition: identifies the SQL that judged, and what was tolerated.
     seconds: how long it took, without the start of a session.
     pipeline_version: of the pipeline's folder when it was judged.
+    task_log: the page of the Airflow task that compared, below the web server's address; empty when
+    a person did by command.
     """
 
     check_id: str
@@ -76,6 +79,7 @@ class Comparison:
     checked_at: datetime
     seconds: float
     pipeline_version: str = VERSION_OF_BEFORE
+    task_log: str = ""
     counts: Mapping[DifferenceClass, int] = field(default_factory=dict)
 
 

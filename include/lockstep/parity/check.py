@@ -36,13 +36,14 @@ class Check:
     differences: Sequence[Difference]
 
 
-def check_window(
+def check_window(  # noqa: PLR0913, PLR0917 - what a comparison is of
     session: Callable[[], "SparkSession"],
     settings: Settings,
     plan: Plan,
     window: Window,
     mode: StreamMode,
     ready: Readiness,
+    task_log: str = "",
 ) -> Check:
     """Compare the window's rows in the hourly table with the mode's, at the run's cut.
 
@@ -51,10 +52,11 @@ def check_window(
     written, StreamError when records were given up and Kafka does not say which topic it has.
 
     session: asked for only if there is something to compare. ready: of the window and the mode.
+    task_log: of the line, as Comparison has it.
     """
     line, rows = _judged(session, settings, plan, window, mode, ready)
     reasons = (line.reason, _given_up(settings, plan, window, mode, ready))
-    line = replace(line, reason="; ".join(filter(None, reasons)))
+    line = replace(line, reason="; ".join(filter(None, reasons)), task_log=task_log)
     found = where_lost(settings, plan.fact, evidence.lost_rows(rows))
     check = Check(line, _differences(plan, line, rows, found))
     book.append(settings, check.line, check.differences)

@@ -23,9 +23,17 @@ EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.NOT_COVERED: 2, Verdict.
 _WORST_FIRST = (Verdict.FAIL, Verdict.NOT_COVERED, Verdict.WAITING, Verdict.PASS)
 
 
-def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = False) -> int:
+def check(
+    start: str,
+    end: str,
+    modes: Sequence[StreamMode],
+    *,
+    as_json: bool = False,
+    task_log: str = "",
+) -> int:
     """Compare the window [start, end), ISO 8601, with the modes (none: all that ever ran).
 
+    task_log: for the ledger, as Comparison has it.
     Prints what was found; returns the exit code of the worst verdict: 0 pass, 1 fail, 2 could not
     be compared, 3 waiting. Raises LockstepError; a bad window before anything is started.
     """
@@ -41,7 +49,8 @@ def check(start: str, end: str, modes: Sequence[StreamMode], *, as_json: bool = 
     session = cache(lambda: spark_session(settings, f"lockstep parity {window}"))
     try:
         checks = [
-            check_window(session, settings, plan, window, mode, ready[mode]) for mode in modes
+            check_window(session, settings, plan, window, mode, ready[mode], task_log)
+            for mode in modes
         ]
     finally:
         if session.cache_info().currsize:
