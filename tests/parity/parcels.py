@@ -1,5 +1,6 @@
 """A pipeline of another shape: parcels, whose key has two columns, one of them a word of SQL."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,12 +40,15 @@ roles = { read = "reader", capture = "capture" }
 """
 
 
-def parcels(folder: Path) -> Plan:
-    """The plan, with the types of its result, from a project below this folder."""
+def parcels(folder: Path, more: str = "", types: Mapping[str, str] = COLUMNS) -> Plan:
+    """The plan, with the types of its result, from a project below this folder.
+
+    more: at the end of the manifest.
+    """
     files = {
         "sources/depot/source.toml": SOURCE,
         "sources/depot/catalog.lock": write_catalog(Catalog("depot", (PARCEL,))),
-        "sql/parcels/pipeline.toml": MANIFEST,
+        "sql/parcels/pipeline.toml": MANIFEST + more,
         "sql/parcels/query.sql": QUERY,
     }
     for path, text in files.items():
@@ -52,4 +56,4 @@ def parcels(folder: Path) -> Plan:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     plan = plan_of(read_project(folder).pipeline("parcels"))
-    return replace(plan, result_lock=write_result(COLUMNS, plan.name, plan.version))
+    return replace(plan, result_lock=write_result(types, plan.name, plan.version))

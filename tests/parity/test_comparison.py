@@ -1,6 +1,7 @@
 """The comparison finds what differs, in the right class, with its evidence, and nothing else."""
 
 import json
+import math
 import random
 import sys
 from collections import Counter
@@ -332,6 +333,54 @@ def test_rows_are_found_by_time_and_their_changes_by_a_key_of_two_columns(
         ("a", 1, inside),
         ("b", 9, inside),
     ]
+
+
+@pytest.mark.parametrize(
+    ("of_stream", "of_batch", "epsilon", "differs"),
+    [
+        (1.0, 1.0 + 1e-12, "1e-9", False),
+        (-1e300, -1e300 * (1 + 1e-12), "1e-9", False),
+        (1.0, 1.0 + 1e-12, "0", True),
+        (1.0, 1.0 + 1e-6, "1e-9", True),
+        (1.0, -1.0, "1e-9", True),
+        (0.0, 1e-300, "1e-9", True),
+        (math.inf, 1.0, "1e-9", True),
+        (math.inf, math.inf, "1e-9", False),
+        (math.nan, 1.0, "1e-9", True),
+        (math.nan, math.nan, "1e-9", False),
+        (None, 1.0, "1e-9", True),
+        (None, None, "1e-9", False),
+    ],
+)
+def test_doubles_are_the_same_as_near_as_the_manifest_tolerates(
+    spark: SparkSession,
+    tmp_path: Path,
+    of_stream: float | None,
+    of_batch: float | None,
+    epsilon: str,
+    differs: bool,
+) -> None:
+    plan = parcels(
+        tmp_path, f"tolerate = {{ float_epsilon = {epsilon} }}\n", COLUMNS | {"weight": "double"}
+    )
+    held = {"k0": "a", "k1": 7, "c0": WINDOW.start}
+    columns = {"k0": "string", "k1": "int", "c0": "timestamp", "c1": "double"}
+    change = held | {"c1": of_stream, "op": "c", "tx_id": 5, "commit_lsn": 8, "is_raced": False}
+    log = columns | {name: CHANGE_COLUMNS[name] for name in (*COMMIT, "is_raced")}
+    batch = {"k0": "a", "k1": 7, "batch": held | {"c1": of_batch}, "batch_rows": 1}
+    hourly = {"k0": "string", "k1": "int", "batch_rows": "bigint"} | {
+        "batch": "struct<c0:timestamp,c1:double,origin:struct<tx_id:bigint>>"
+    }
+    session = spark.newSession()
+    for view, row, kinds in (
+        (BATCH_ROWS, batch, hourly),
+        (STREAM_CHANGES, change, log | {"look_up": "string"}),
+    ):
+        bound = pa.Table.from_pylist([row], arrow_schema(kinds))
+        session.createDataFrame(bound).createOrReplaceTempView(view)
+    (judged,) = session.sql(differences_sql(plan, Cuts("10:10:", {}).snapshots, WINDOW)).collect()
+    assert judged["class"] == ("value_mismatch" if differs else None)
+    assert judged["differing"] == ([1] if differs else [])
 
 
 def test_of_a_key_of_two_columns_the_repaired_rows_are_judged_at_their_repair(

@@ -24,6 +24,7 @@ and what the query gives there (key, values, at_lsn)."""
 COMMIT = ("op", "tx_id", "commit_lsn", "committed_at")
 """What is kept of a change, apart from its values."""
 _OF_ROW = (*COMMIT, "is_raced", "look_up")
+_FLOATS = ("double", "float")
 _DIFFERENCES = Template("""WITH changes AS (
     SELECT
         $key,
@@ -165,7 +166,7 @@ def differences_sql(plan: Plan, cuts: Sequence[DatabaseSnapshot], window: Window
         is_seen=_is_seen_by(cuts),
         is_in_window=of_time(window, _of(time, "stream")),
         has_no_time=f"{_of(time, 'stream')} IS NULL",
-        differing=_differing(values),
+        differing=_differing(plan),
         kind=_class(of_time(window, _of(time, "after_cut"))),
     )
 
@@ -187,17 +188,33 @@ def explained_sql(plan: Plan) -> str:
         row=_fields(values),
         is_asked=_same(key, ASKED, AT_POINTS),
         is_evaluated=_same(key, SUSPECTS, "evaluated"),
-        are_explained="\n    AND ".join(map(_is_explained, values)) or "TRUE",
+        are_explained="\n    AND ".join(_is_explained(plan, name) for name in values) or "TRUE",
     )
 
 
-def _is_explained(name: str) -> str:
-    is_of_stream = f"stream.{name} <=> both_sides.in_stream.{name}"
+def _is_explained(plan: Plan, name: str) -> str:
+    is_of_stream = _is_equal(plan, name, "stream", "both_sides.in_stream")
+    is_of_cut = _is_equal(plan, name, "batch", "both_sides.in_cut")
+    is_of_batch = _is_equal(plan, name, "stream", "batch")
     return (
         f"(NOT stream.is_raced OR {is_of_stream}) AND "
-        f"(stream.{name} <=> batch.{name} OR "
-        f"{is_of_stream} AND batch.{name} <=> both_sides.in_cut.{name})"
+        f"({is_of_batch} OR {is_of_stream} AND {is_of_cut})"
     )
+
+
+def _is_equal(plan: Plan, name: str, one: str, other: str) -> str:
+    """The condition for the same value of a column on two sides; null equals null.
+
+    Of a double also for one that is as near as the manifest tolerates. As a share of the smaller
+    one: no number is near an infinite one, none near NaN, which for Spark exceeds all.
+    """
+    one, other = f"{one}.{name}", f"{other}.{name}"
+    of_result = values_of(plan)[value_names(plan).index(name)]
+    epsilon = plan.manifest.tolerate.float_epsilon
+    if not epsilon or plan.result.columns[of_result] not in _FLOATS:
+        return f"{one} <=> {other}"
+    nearest = f"{float(epsilon)!r}D * LEAST(ABS({one}), ABS({other}))"
+    return f"({one} <=> {other} OR COALESCE(ABS({one} - {other}) <= {nearest}, FALSE))"
 
 
 def _same(key: Iterable[str], one: str, other: str) -> str:
@@ -228,9 +245,10 @@ def _class(is_new: str) -> str:
     return f"CASE\n{tried}\n    END"
 
 
-def _differing(values: Sequence[str]) -> str:
+def _differing(plan: Plan) -> str:
     found = ", ".join(
-        f"IF(stream.{name} <=> batch.{name}, NULL, {n})" for n, name in enumerate(values)
+        f"IF({_is_equal(plan, name, 'stream', 'batch')}, NULL, {n})"
+        for n, name in enumerate(value_names(plan))
     )
     return f"FILTER(CAST(ARRAY({found}) AS ARRAY<INT>), n -> n IS NOT NULL)"
 

@@ -72,6 +72,17 @@ class Tolerate(Strict):
         "it is more than the share",
     )
 
+    float_epsilon: Annotated[
+        Decimal,
+        BeforeValidator(_share),
+        WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
+    ] = Field(
+        Decimal(0),
+        description="how much two values of a column of type double or float may differ, as a "
+        "share of the smaller one, and still be the same; for a view's values, which PostgreSQL "
+        "sums up in another order than Spark",
+    )
+
     def of(self, mode: Mode) -> tuple[Tolerable, ...]:
         """The classes that a mode may differ by; none of the hourly run itself."""
         return getattr(self, mode, ())
