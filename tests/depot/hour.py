@@ -4,7 +4,8 @@
 
 Every stream of every pipeline is started by its DAG, while orders come and the depot's application
 writes. The hourly and comparing DAGs run as they are scheduled: an hour that is due in the run, at
-five past, has its verdicts counted from there. Prints a line a minute, and a table at the end.
+five past, has its verdicts counted from there. At the end each driver is killed once, and Airflow
+brings its streams back. Prints a line a minute, and a table at the end.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from lockstep.supervise import launcher
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import Heartbeat, read_heartbeat
 from lockstep.supervise.observation import observe
+from lockstep_tools.soak.drivers import kill
 from pizzeria.names import MANIFEST
 from pizzeria.shop.generator import generate
 from rich.console import Console
@@ -168,6 +170,27 @@ def print_verdicts(settings: Settings, began: datetime) -> None:
                 )
 
 
+def kill_drivers(streams: Sequence[Stream]) -> None:
+    """Each source's once: how long until all of its streams work again, in one driver."""
+    for source in sorted({one.settings.names.source for one in streams}):
+        of_source = [one for one in streams if one.settings.names.source == source]
+        (old,) = {one.beat.pid for one in of_source}
+        kill(psutil.Process(old), "both")
+        killed = time.monotonic()
+        wait_for(
+            lambda of_source=of_source, old=old: all(
+                observe(one.settings, one.mode).finding.health is Health.OK and one.beat.pid != old
+                for one in of_source
+            ),
+            f"the return of {source}'s streams",
+        )
+        pids = {one.beat.pid for one in of_source}
+        console.print(
+            f"driver of {source} killed: its {len(of_source)} streams work again after "
+            f"{time.monotonic() - killed:.0f} s, in {len(pids)} driver"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=int, default=60)
@@ -194,6 +217,7 @@ def main() -> None:
                 for _ in range(minutes):
                     time.sleep(MINUTE_SECONDS)
                     samples.take(streams)
+                kill_drivers(streams)
             writer.end()
             print_streams(samples)
             print_memory(samples)

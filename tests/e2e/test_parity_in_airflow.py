@@ -150,6 +150,7 @@ def test_an_order_changed_without_being_published_fails_the_next_comparison_and_
     settings: Settings, airflow: Airflow, webhook: ThreadingHTTPServer
 ) -> None:
     run_stream(settings, airflow, TEMPORAL)
+    assert lease.holder(settings, TEMPORAL) == lease.holder(settings, OUTBOX)  # it joins
     hourly = airflow.runs(HOURLY_DAG_ID)[0]
     hour = hour_of(hourly)
     with connect(settings, Role.SHOP) as shop:
