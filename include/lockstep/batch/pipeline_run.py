@@ -102,18 +102,21 @@ def run_pipeline(
 def _bind_tables(
     reader: SourceReader, plan: Plan, window: Window | None, slice_rows: int
 ) -> "DataFrame":
-    """Of the fact only the window's rows, where a column of it says which these are.
+    """Of the fact only the window's rows, where a column of it says which these are, and of the
+    other tables what these lead to.
 
     Returns the fact's rows, with what sources/origin.py reads where they are of a window.
     """
+    if plan.fact_time is None or window is None:
+        whole = {name: reader.whole(table) for name, table in plan.tables.items()}
+        for name, rows in whole.items():
+            bind(rows, name)
+        return whole[plan.fact.name]
+    facts = reader.facts(plan, window, slice_rows)
+    bind(facts.select(*map(quoted, plan.fact.columns)), plan.fact.name)
     for table in plan.tables.values():
-        if table is plan.fact and plan.fact_time is not None and window is not None:
-            facts = reader.facts(plan, window, slice_rows)
-            bind(facts.select(*map(quoted, table.columns)), table.name)
-        else:
-            rows = reader.whole(table)
-            bind(rows, table.name)
-            facts = rows if table is plan.fact else facts
+        if table is not plan.fact:
+            bind(reader.referred(plan, table, window), table.name)
     return facts
 
 

@@ -6,6 +6,7 @@ PostgreSQL first, in the same snapshot, so that it never becomes another value. 
 is in column_reads.py.
 """
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from lockstep.sources.column_reads import (
 from lockstep.sources.errors import SourceValueError
 from lockstep.sources.origin import origin_reads, origin_reads_names
 from lockstep.sources.postgres import RoleConnection
+from lockstep.sources.referred_rows import ROWS_READ_WHOLE, referred_rows
 from lockstep.sources.sent_columns import received_rows, sent_query
 from lockstep.sources.slot_counts import count_slots
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
@@ -58,8 +60,28 @@ class SourceReader:
 
     def whole(self, table: PlannedTable) -> "DataFrame":
         """All rows of a table, in one partition."""
-        columns = self._exact_columns(table, _ALL)
-        return self._read(table, columns, sent_query(_name(table), columns, _ALL), ["true"])
+        return self._in_one(table, _ALL)
+
+    def referred(self, plan: Plan, table: PlannedTable, window: Window) -> "DataFrame":
+        """The rows of a table that the window's facts lead to, in one partition.
+
+        All rows of a small table, and where PostgreSQL cannot say which these are.
+        """
+        if self._rows_estimated(table) <= ROWS_READ_WHOLE:
+            return self.whole(table)
+        return self._in_one(table, referred_rows(plan, table.name, window) or _ALL)
+
+    def _in_one(self, table: PlannedTable, rows: sql.Composable) -> "DataFrame":
+        columns = self._exact_columns(table, rows)
+        return self._read(table, columns, sent_query(_name(table), columns, rows), ["true"])
+
+    def _rows_estimated(self, table: PlannedTable) -> float:
+        """As the last ANALYZE or VACUUM found; infinite where there was none."""
+        query = sql.SQL("SELECT reltuples FROM pg_class WHERE oid = {}::regclass").format(
+            sql.Literal(_name(table).as_string())
+        )
+        (rows,) = self._connection.execute(query).fetchone()
+        return rows if rows >= 0 else math.inf
 
     def facts(self, plan: Plan, window: Window, slice_rows: int) -> "DataFrame":
         """The rows of the fact whose `plan.fact_time` is in the window, in slices of that time.
