@@ -90,7 +90,7 @@ def test_an_hour_lists_its_orders_worst_first_with_evidence(client_for, settings
     assert "&lt;b&gt;Ada&lt;/b&gt; | None" in hour
     assert "<b>Ada" not in hour
     assert hour.count("<circle") == 2
-    assert "hourly run: median 1500.0 s, stream: median 0.4 s" in hour
+    assert "hourly run: median 1500.0 s, outbox: median 0.4 s" in hour
 
 
 def test_an_hour_offers_the_repair_of_what_changed_after_its_cut(client_for, settings):

@@ -42,6 +42,6 @@ def test_the_rows_of_a_window_are_found_by_the_plans_time(tmp_path: Path) -> Non
         "tx_id": pa.array([701, 702], pa.int64()),
     }
     write_deltalake(settings.table_uri(change_log_table(StreamMode.TEMPORAL)), pa.table(log))
-    found = delays_of(settings, plan, WINDOW, StreamMode.TEMPORAL)
+    found = delays_of(settings, plan, WINDOW)
     assert found.batch == [Delay(NOON + SECOND, 3599.0)]
-    assert found.stream == [Delay(NOON + SECOND, 2.0)]
+    assert found.streams == {StreamMode.TEMPORAL: [Delay(NOON + SECOND, 2.0)]}

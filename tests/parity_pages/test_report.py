@@ -41,7 +41,7 @@ def test_it_has_the_orders_that_differ_with_evidence(settings) -> None:
     assert "pizzas 4: price 9.50 → 9.90 by transaction 719" in page
     assert "&lt;b&gt;Ada&lt;/b&gt; | None" in page
     assert "<b>Ada" not in page
-    assert "hourly run: median 1500.0 s, stream: median 0.4 s" in page
+    assert "hourly run: median 1500.0 s, outbox: median 0.4 s" in page
 
 
 def test_it_needs_nothing_else(settings) -> None:

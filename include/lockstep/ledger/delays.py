@@ -1,11 +1,13 @@
-"""How long each row of a window took until it could be read, by hourly run and by stream."""
+"""How long each row of a window took until it could be read, by hourly run and by each stream."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 from deltalake import DeltaTable
 
+from lockstep.errors import LakehouseError
 from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan
@@ -15,7 +17,7 @@ from lockstep.sinks.window_conditions import of_time
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import written_by
 
-SHOWN_MAX = 400
+SHOWN_MAX = 200
 """Rows of a series; of more, every so-manieth."""
 
 
@@ -29,16 +31,21 @@ class Delay:
 
 @dataclass(frozen=True)
 class Delays:
-    """batch: until the hourly run, or a repair, read it (it is readable a few seconds later)."""
+    """batch: until the hourly run, or a repair, read it (it is readable a few seconds later).
+
+    streams: of each mode that wrote rows of the window, in the modes' usual order.
+    """
 
     batch: Sequence[Delay]
-    stream: Sequence[Delay]
+    streams: Mapping[StreamMode, Sequence[Delay]]
 
 
-def delays_of(settings: Settings, plan: Plan, window: Window, mode: StreamMode) -> Delays:
-    """Raises LakehouseError or WindowNotWrittenError when a table or the window is not there."""
+def delays_of(settings: Settings, plan: Plan, window: Window) -> Delays:
+    """Of the hourly run and of every stream; without those whose table cannot be read now.
+
+    Raises LakehouseError or WindowNotWrittenError when the hourly table or the window is not there.
+    """
     hourly = open_table(settings.table_uri(settings.names.hourly_table))
-    log = open_table(settings.table_uri(settings.names.change_log(mode)))
     taken_at = {cut.run_id: cut.taken_at for cut in written_by(hourly, window).cuts}
     within = of_time(window, quoted(plan.time))
     batch = f"""
@@ -55,8 +62,16 @@ def delays_of(settings: Settings, plan: Plan, window: Window, mode: StreamMode) 
             for at, run in _some(batch, hourly)
             if run in taken_at
         ],
-        [Delay(at, (read - at).total_seconds()) for at, read in _some(stream, log)],
+        {mode: rows for mode in StreamMode if (rows := _of_stream(settings, mode, stream))},
     )
+
+
+def _of_stream(settings: Settings, mode: StreamMode, query: str) -> Sequence[Delay]:
+    uri = settings.table_uri(settings.names.change_log(mode))
+    with suppress(LakehouseError):  # of a mode that was never started, for one
+        rows = _some(query, open_table(uri))
+        return [Delay(at, (read - at).total_seconds()) for at, read in rows]
+    return []
 
 
 def _some(query: str, table: DeltaTable) -> list[tuple[datetime, ...]]:

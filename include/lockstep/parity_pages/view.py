@@ -110,7 +110,7 @@ def hour(
         ],
         "repairable": line.counts.get(DifferenceClass.CHANGED_AFTER_CUT, 0),
         "bounds": (window.start.isoformat(), window.end.isoformat()),
-        "chart": _chart(settings, plan, window, mode),
+        **_chart(settings, plan, window),
         "key_columns": ", ".join(plan.result.key),
         "differences": [
             {
@@ -160,8 +160,10 @@ def _newest(mode: StreamMode, lines: Sequence[Comparison], window_url: WindowUrl
     }
 
 
-def _chart(settings: Settings, plan: Plan, window: Window, mode: StreamMode) -> str:
+def _chart(settings: Settings, plan: Plan, window: Window) -> dict:
+    """The window's chart, and the names of its streams in their order."""
     try:
-        return delay_chart(delays_of(settings, plan, window, mode), window)
-    except LockstepError:
-        return ""  # a table that cannot be read now costs the picture, not the page
+        delays = delays_of(settings, plan, window)
+    except LockstepError:  # a table that cannot be read now costs the picture, not the page
+        return {"chart": "", "chart_modes": []}
+    return {"chart": delay_chart(delays, window), "chart_modes": list(delays.streams)}
