@@ -8,7 +8,7 @@ from random import Random
 import psutil
 from lockstep.errors import StreamError
 from lockstep.settings import Settings
-from lockstep.supervise import launcher, lease
+from lockstep.supervise import launcher, lease, source_driver
 from lockstep.supervise.logs import end_of_log
 from lockstep.waiting import wait_until
 from lockstep_tools.soak import drivers
@@ -18,16 +18,22 @@ SECONDS_MAX = 240.0
 
 @dataclass
 class Streams:
-    """One driver and the names of its streams. settings: of the first one's pipeline."""
+    """A source's driver and its streams' names. settings: of the first one's pipeline."""
 
     settings: Settings
     names: Sequence[str]
 
     def keep(self) -> None:
-        """Start it again if a service's absence, or a test, ended it."""
-        if self.pid is None:
+        """Start again what a service's absence, or a test, ended.
+
+        Half of the streams start the driver, and the others join it at the next call.
+        """
+        ended = [name for name in self.names if lease.holder(self.settings, name) is None]
+        if len(ended) == len(self.names):
+            ended = ended[: len(ended) // 2]
+        if ended:
             with suppress(StreamError):  # a service is away still: `until` keeps it again
-                launcher.start(self.settings, self.names, "a test")
+                source_driver.start(self.settings, ended, "a test")
 
     @property
     def pid(self) -> int | None:
