@@ -13,6 +13,7 @@ from itertools import pairwise
 import psutil
 from lockstep.observe import memory
 from lockstep.settings import Settings
+from lockstep.supervise.folder import workers
 from lockstep.supervise.launcher import DRIVER
 from lockstep.supervise.lease import lease_path
 
@@ -53,13 +54,13 @@ def resident_bytes(settings: Settings) -> int:
     return sum(memory.resident_bytes(driver.pid) for driver, _ in drivers(settings))
 
 
-def _hosted(settings: Settings, driver: psutil.Process, modes: list[str]) -> list[str]:
-    """Of these modes those whose lease it has open: not one that it has dropped since its start."""
+def _hosted(settings: Settings, driver: psutil.Process) -> list[str]:
+    """The workers whose lease it has open: those that joined it late, and none that it dropped."""
     try:
         opened = {file.path for file in driver.open_files()}
     except psutil.Error:
         return []
-    return [mode for mode in modes if str(lease_path(settings, mode)) in opened]
+    return [one for one in workers(settings) if str(lease_path(settings, one)) in opened]
 
 
 class DoublesWatch(threading.Thread):
@@ -83,8 +84,8 @@ class DoublesWatch(threading.Thread):
         now = time.time()
         old = Counter(
             mode
-            for driver, modes in drivers(self._settings)
-            for mode in _hosted(self._settings, driver, modes)
+            for driver, _ in drivers(self._settings)
+            for mode in _hosted(self._settings, driver)
             if now - driver.create_time() > OLD_SECONDS
         )
         self._seen += [f"{mode}: {count}" for mode, count in old.items() if count > 1]
