@@ -313,6 +313,40 @@ def test_one_that_cannot_be_taken_in_is_tried_again_only_when_it_is_asked_again(
     assert len(tried) == 2
 
 
+def test_a_stream_that_has_far_more_neighbours_than_before_is_started_again_for_them(
+    taking: Driver, monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
+    """It pauses for each: started alone, it would leave the others no processor."""
+    started = []
+    monkeypatch.setattr(driver.Modes, "of", lambda _: taking._modes["outbox"])
+    monkeypatch.setattr(driver, "Runner", lambda _settings, mode, *_, **__: Started(mode, started))
+    taking._runners["outbox"] = Started("outbox", started)
+    for mode in ("message", "lookup"):
+        ask(taking, mode)
+        taking._take_in_others()
+    taking._share_cores()
+    assert started == [("message", 1), ("lookup", 2)]
+    clock[0] += driver.SETTLED_SECONDS
+    for _ in range(2):
+        taking._share_cores()
+    assert started == [("message", 1), ("lookup", 2), ("outbox", "stopped"), ("outbox", 2)]
+    assert lease.holder(taking._settings, "outbox") == os.getpid()
+
+
+class Started:
+    """A runner that notes its starts, with the neighbours given, and its end."""
+
+    def __init__(self, mode: str, started: list[tuple[str, object]]) -> None:
+        self._mode, self._started, self.neighbours = mode, started, 0
+
+    def start(self, *_: object, neighbours: int) -> None:
+        self.neighbours = neighbours
+        self._started.append((self._mode, neighbours))
+
+    def stop(self) -> None:
+        self._started.append((self._mode, "stopped"))
+
+
 def test_one_that_another_process_has_is_left_to_it(taking: Driver) -> None:
     with lease.acquire(taking._settings, "message"):
         ask(taking, "message")

@@ -51,6 +51,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 BEAT_SECONDS = 1.0
+SETTLED_SECONDS = 10.0
+"""Since a stream joined, before those that run already get their new share of the cores."""
 HISTORY_PAUSE_SECONDS = 30.0
 """After the writer of the history failed, before it is tried again; also after a record that cannot
 be read: once that is given up with `lockstep stream skip`, the writer goes on by itself."""
@@ -75,6 +77,7 @@ class Driver:
         self._source_lease: lease.Lease | None = None
         self._started_at = datetime.now(UTC)
         self._asked_at: dict[str, datetime] = {}
+        self._shared_at = math.inf
         self._wanted = [str(mode) for mode in wanted]
         self._streams = {mode: stream_of(settings, mode) for mode in (*self._wanted, HISTORY)}
         self._leases: dict[str, lease.Lease] = {}
@@ -168,8 +171,13 @@ class Driver:
             stage=stage_of(own_mode),
         )
         location = identity.checkpoint_location(of, own_mode)
-        runner.start(self._spark, location, neighbours=len(self._wanted) - 1)
+        runner.start(self._spark, location, neighbours=len(self._hosted) - 1)
         return runner
+
+    @property
+    def _hosted(self) -> list[str]:
+        """The streams that it has now; the history is none."""
+        return [mode for mode in self._wanted if mode in self._leases]
 
     def _read_folders(self) -> None:
         for mode in self._wanted:
@@ -204,6 +212,7 @@ class Driver:
             for mode, runner in list(self._runners.items()):
                 self._look_after(mode, runner)
             self._take_in_others()
+            self._share_cores()
             self._host_history()
             self._beat_when_due()
 
@@ -231,6 +240,22 @@ class Driver:
         self._read_folder(mode)
         if mode in self._leases:
             self._start(mode)
+            self._shared_at = time.monotonic() + SETTLED_SECONDS
+
+    def _share_cores(self) -> None:
+        """Start again those that were started for half of the streams there are now, or for less.
+
+        A stream pauses for its neighbours' sake (runner.py), and how long is set when it starts.
+        """
+        if time.monotonic() < self._shared_at:
+            return
+        self._shared_at = math.inf
+        for mode in self._hosted:
+            runner = self._runners.get(mode)
+            if runner is not None and 2 * (runner.neighbours + 1) <= len(self._hosted):
+                self._end(runner)  # and beats meanwhile, as the others do
+                self._capture.forget(mode)
+                self._start(mode)
 
     def _look_after(self, mode: str, runner: Runner) -> None:
         """Drop the mode if it failed, by a defect as well, or is no longer desired."""

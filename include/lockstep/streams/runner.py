@@ -113,6 +113,7 @@ class Runner:
         self._is_first = True
         self._committed_at = time.monotonic()
         self._query: StreamingQuery | None = None
+        self.neighbours = 0
 
     def start(
         self, spark: "SparkSession", checkpoint_location: "Path", neighbours: int = 0
@@ -121,6 +122,7 @@ class Runner:
 
         neighbours: other modes of the same driver, to which it leaves their share of the cores.
         """
+        self.neighbours = neighbours
         pause_seconds = max(self._sink.pause_seconds, neighbours * SHARE_SECONDS)
         records = change_topic.stream(
             spark,
