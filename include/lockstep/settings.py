@@ -59,7 +59,7 @@ class Settings(BaseSettings):
     stream_versions_kept_hours: int = Field(default=1, ge=1)
     """Older versions of the streams' tables cannot be travelled to: two a second are written."""
     cutover_windows: int = Field(default=24, ge=1)
-    """Up to now, without a gap, that a stream is verified for before it may feed consumers."""
+    """So many windows up to now a stream must agree with the batch before it feeds consumers."""
     airflow_kept_days: int = Field(default=30, ge=2)
     """Older task logs and runs of Airflow go: as long as it is known which run wrote a window. At
     least two, for a repair waits a day for its approval."""

@@ -1,12 +1,12 @@
 """What tests ask of a real Airflow, by its public REST interface."""
 
-import time
 from collections.abc import Callable
 
 import httpx
 from lockstep.airflow_admin.client import sign_in
 from lockstep.model.window import Window
 from lockstep.settings import Settings
+from lockstep.waiting import wait_until
 from pizzeria.names import PARITY_DAG_ID
 
 SECONDS_MAX = 600.0
@@ -15,10 +15,7 @@ SECONDS_MAX = 600.0
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come in {SECONDS_MAX:.0f} s"
-        time.sleep(0.5)
+    assert wait_until(condition, SECONDS_MAX, 0.5), f"{what} did not come in {SECONDS_MAX:.0f} s"
 
 
 class Airflow:

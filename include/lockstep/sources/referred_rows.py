@@ -16,7 +16,7 @@ from lockstep.pipeline.query.reach import Reach
 from lockstep.sources.column_reads import near
 
 ROWS_READ_WHOLE = 10_000
-"""Of a table that PostgreSQL estimates so small; below it a second table costs more than it saves.
+"""Of a table that PostgreSQL estimates so small, all rows are read: to look for some costs as much.
 """
 
 

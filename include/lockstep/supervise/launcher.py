@@ -84,9 +84,7 @@ def start(
     work.
     """
     hosted = sorted([*modes, *also])  # of two drivers for the same modes one gets all leases
-    for mode in hosted:
-        if (pid := lease.holder(settings, mode)) is not None:
-            raise StreamBusyError(mode, pid)
+    lease.require_free(settings, hosted)
     if PUBLISHER not in hosted:  # it has no JVM
         require_memory(settings, len(hosted))
     since = datetime.now(UTC)

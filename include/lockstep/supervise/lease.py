@@ -3,6 +3,7 @@
 The JVM keeps the descriptor (`pass_fds`), so that a mode is free only when it, too, has ended.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from lockstep import file_lock
@@ -34,6 +35,13 @@ def acquire(settings: Settings, mode: str) -> Lease:
 def acquire_of_before(settings: Settings, mode: str) -> Lease:
     """The same of the lease that earlier versions' drivers take."""
     return _acquire(folder_of_before(settings, mode) / LEASE, mode)
+
+
+def require_free(settings: Settings, modes: Iterable[str]) -> None:
+    """Raise StreamBusyError for the first of the modes that a process runs."""
+    for mode in modes:
+        if (pid := holder(settings, mode)) is not None:
+            raise StreamBusyError(mode, pid)
 
 
 def acquire_source(settings: Settings, mode: str) -> Lease:

@@ -1,8 +1,8 @@
 """One driver for a source: a stream that is started joins it, or starts it where there is none.
 
 A driver is a JVM and takes over 1 GB; a stream that joins one takes a tenth of that, and a second
-or two to start. Streams of all pipelines of the source share it, whoever starts them: a command, or
-Airflow, a DAG for each. A request to join is the stream's desired state with the driver's pid.
+or two to start. Streams of all pipelines of the source share it, those of a command and those of
+Airflow's DAGs. A request to join is the stream's desired state with the driver's pid.
 """
 
 import os
@@ -17,7 +17,7 @@ from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import Desired, DesiredState, read_desired, write_desired
 from lockstep.supervise.driver_memory import require_memory
-from lockstep.supervise.errors import StreamBusyError, StreamFailedError
+from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.folder import workers
 from lockstep.supervise.start_up import START_SECONDS_MAX, still_starting
 
@@ -79,9 +79,7 @@ def _joined(
     deadline: float,
 ) -> bool:
     """Whether the modes work in this driver; False when it ended before."""
-    for mode in modes:
-        if (pid := lease.holder(settings, mode)) is not None:
-            raise StreamBusyError(mode, pid)
+    lease.require_free(settings, modes)
     require_memory(settings, len(modes), join=True)
     since = datetime.now(UTC)
     for mode in modes:
