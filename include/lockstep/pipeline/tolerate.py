@@ -40,6 +40,11 @@ def _count(count: object) -> object:
     return count
 
 
+Share = Annotated[
+    Decimal,
+    BeforeValidator(_share),
+    WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
+]
 Classes = Annotated[tuple[Tolerable, ...], Unrepeated]
 OfOtherModes = Annotated[Classes, AfterValidator(_only_look_ups_race)]
 
@@ -54,11 +59,7 @@ class Tolerate(Strict):
     transaction: OfOtherModes = Field(
         (), description="the classes that mode transaction may differ by"
     )
-    raced_share_max: Annotated[
-        Decimal,
-        BeforeValidator(_share),
-        WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
-    ] = Field(
+    raced_share_max: Share = Field(
         RACED_SHARE_MAX,
         description="of a window's rows, the share that may be a tolerated lookup_race: more "
         "means that the look-ups come late",
@@ -72,11 +73,7 @@ class Tolerate(Strict):
         "it is more than the share",
     )
 
-    float_epsilon: Annotated[
-        Decimal,
-        BeforeValidator(_share),
-        WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
-    ] = Field(
+    float_epsilon: Share = Field(
         Decimal(0),
         description="how much two values of a column of type double or float may differ, as a "
         "share of the smaller one, and still be the same; for a view's values, which PostgreSQL "
