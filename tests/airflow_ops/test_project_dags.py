@@ -82,6 +82,19 @@ def test_each_pipeline_has_its_own_dags_by_its_manifest(edit) -> None:
     assert compare.partial_kwargs["pipeline"] == "orders_daily"
 
 
+def test_the_manifest_says_which_roles_may_do_what_with_the_dags(edit) -> None:
+    key = 'key = ["order_id"]'
+    made = dags_of(edit("orders_shared", key, f'{key}\naccess = {{ Shop = "run", Desk = "read" }}'))
+    of_copy = [dag for name, dag in made.items() if name.startswith("orders_shared")]
+    assert len(of_copy) == 10
+    for dag in of_copy:
+        assert dag.access_control == {
+            "Shop": {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}},
+            "Desk": {"DAGs": {"can_read"}, "DAG Runs": {"can_read"}},
+        }
+    assert made[f"{OWN}__batch"].access_control is None
+
+
 @pytest.mark.parametrize(("schedule", "is_scheduled"), [("", False), ('{ every = "15m" }', True)])
 def test_a_result_without_a_time_is_replaced_whole_by_its_only_dag(
     edit, schedule: str, is_scheduled: bool

@@ -273,6 +273,11 @@ NO_TABLE = "names no table: write `schema.name`, or `name` if it is in public"
             "18: tolerate.raced_rows_always: -1 is no number of rows: write an integer, 0 or more",
         ),
         (
+            "[time_zones]",
+            '[access]\n"Shop" = "write"\n[time_zones]',
+            '20: access.Shop: "write" is not known: there are: read, run',
+        ),
+        (
             '"UTC"',
             '"Mars"',
             (

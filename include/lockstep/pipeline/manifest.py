@@ -35,6 +35,13 @@ class Semantics(StrEnum):
     CURRENT = "current"
 
 
+class Access(StrEnum):
+    """What a role of Airflow may do with a pipeline's DAGs: look at them, or run them, too."""
+
+    READ = "read"
+    RUN = "run"
+
+
 def _one_source(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(names) != 1:
         raise ValueError(f"names {len(names)} sources: this version reads exactly one, name one")
@@ -62,6 +69,12 @@ def _stream_mode(name: object) -> object:
         raise ValueError("maintained is of the semantics current, which this version has not")
     if isinstance(name, str) and name not in STREAM_MODES:
         raise ValueError(f"{shown(name)} is not known: {meant(name, list(STREAM_MODES))}")
+    return name
+
+
+def _access(name: object) -> object:
+    if name not in list(Access):
+        raise ValueError(f"{shown(name)} is not known: {meant(name, list(Access))}")
     return name
 
 
@@ -191,6 +204,12 @@ class PipelineManifest(Strict):
         Tolerate(),
         description="the differences from the hourly run that do not fail a window, by mode",
         json_schema_extra={"default": {}},
+    )
+    access: Mapping[Text, Annotated[Access, BeforeValidator(_access)]] = Field(
+        {},
+        description="for roles of Airflow, what they may do with the pipeline's DAGs: `read`, or "
+        "`run`, which is also to trigger, backfill, approve and pause. It counts where Airflow's "
+        "auth manager has access control by DAG, as that of the FAB provider has",
     )
     time_zones: Mapping[str, Zone] = Field(
         {},

@@ -16,6 +16,7 @@ from typing import Any
 from lockstep.errors import with_pipeline
 from lockstep.model.windows import Windows
 from lockstep.pipeline.errors import Problem
+from lockstep.pipeline.manifest import Access
 from lockstep.pipeline.pipeline_names import PipelineNames, own_pipeline
 from lockstep.pipeline.project import Pipeline
 from lockstep.settings import Settings
@@ -23,6 +24,11 @@ from lockstep.settings import Settings
 BROKEN = "broken"
 """The tag of DAGs whose pipeline has problems."""
 _TEXTS = Path(__file__).parent
+_PERMISSIONS = {
+    Access.READ: {"DAGs": {"can_read"}, "DAG Runs": {"can_read"}},
+    Access.RUN: {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}},
+}
+"""Resources and actions of the FAB auth manager."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class PipelineDags:
         """
         broken = [BROKEN] if self.problems else []
         return {
+            "access_control": self._access,
             "dag_display_name": f"{self.title}: {what}",
             "description": description,
             "doc_md": self._problems_text + self.text(text, **words),
@@ -88,6 +95,15 @@ class PipelineDags:
         placeholder = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(meanings)})(?![A-Za-z0-9])")
         text = placeholder.sub(lambda found: meanings[found[1]], text)
         return with_pipeline(text, self.settings.pipeline)
+
+    @property
+    def _access(self) -> dict[str, dict[str, set[str]]] | None:
+        """By role, as DAG takes it; None leaves the permissions to Airflow."""
+        if self.pipeline is None or not self.pipeline.manifest.access:
+            return None
+        return {
+            role: _PERMISSIONS[access] for role, access in self.pipeline.manifest.access.items()
+        }
 
     @property
     def _problems_text(self) -> str:
