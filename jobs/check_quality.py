@@ -6,20 +6,10 @@ Exit code 0 when no check failed (warnings are printed), 1 when one did, 2 with 
 why when the window could not be checked.
 """
 
-import argparse
 import sys
 
 from lockstep.errors import exit_on_error
-from lockstep.quality.command import check_hourly
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Check the quality of one window's rows.")
-    parser.add_argument("--start", required=True, help="begin of the window, ISO 8601")
-    parser.add_argument("--end", required=True, help="end of the window, not part of it")
-    arguments = parser.parse_args()
-    return check_hourly(arguments.start, arguments.end)
-
+from lockstep.quality.job import main
 
 if __name__ == "__main__":
     with exit_on_error():

@@ -193,5 +193,4 @@ say python "$version, $venv/bin/python"
 say java "$java_version, $java"
 install_packages
 install_lockstep
-"$venv/bin/python" -m lockstep.jars
-"$venv/bin/python" -m lockstep.streams.class_archive
+"$venv/bin/lockstep" setup

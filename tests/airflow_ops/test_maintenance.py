@@ -1,12 +1,11 @@
 """Maintenance in Airflow: once a day, everything, and a failure that says what was not done."""
 
-import runpy
-
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowException
 from lockstep.airflow_names import MAINTENANCE_DAG_ID
 from lockstep.airflow_ops import maintenance
+from lockstep.airflow_ops.dags.maintenance import maintenance_dag
 from lockstep.maintain import run as maintaining
 from lockstep.maintain.outcome import Outcome, State
 
@@ -70,5 +69,5 @@ def test_the_task_fails_with_the_list_of_what_could_not_be_done(outcomes):
 
 def test_the_task_of_the_dag_is_this_one(outcomes):
     outcomes()
-    dag = runpy.run_path(str(FILE))["maintain"]
-    assert dag.function() == "0 bytes freed"
+    [task] = maintenance_dag().tasks
+    assert task.python_callable() == "0 bytes freed"

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from lockstep.accounts import KafkaUser, Role
 from lockstep.capture import connector, preflight
-from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.connectors import connector_of
 from lockstep.capture.reset import reset_capture
 from lockstep.host.environment import settings_environment
 from lockstep.kafka_login import client
@@ -122,12 +122,10 @@ def change_an_order(settings: Settings, order_id: int) -> None:
 
 def recreate_slot(settings: Settings) -> None:
     """What a connector does that finds its slot gone."""
-    connector.stop(settings, embedded_connector(settings))
-    preflight.drop_slot(embedded_connector(settings))
-    connector.resume(settings, embedded_connector(settings))
-    wait_for(
-        lambda: preflight.slot_is_read(embedded_connector(settings)), "the connector's own new slot"
-    )
+    connector.stop(settings, connector_of(settings))
+    preflight.drop_slot(connector_of(settings))
+    connector.resume(settings, connector_of(settings))
+    wait_for(lambda: preflight.slot_is_read(connector_of(settings)), "the connector's own new slot")
 
 
 def test_another_database_at_the_address_is_named(stack: Settings, tmp_path: Path) -> None:
@@ -190,7 +188,7 @@ def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_doe
     change_an_order(stack, *open_round(stack, 1, seed=2).order_ids)
     before = current_totals(stack, StreamMode.OUTBOX)
     topic = read_remembered(stack, StreamMode.OUTBOX).topic_id
-    reset_capture(stack, embedded_connector(stack))
+    reset_capture(stack, connector_of(stack))
     with pytest.raises(TopicRecreatedError, match=re.escape(topic)):
         claim(stack, StreamMode.OUTBOX)
     assert current_totals(stack, StreamMode.OUTBOX) == before

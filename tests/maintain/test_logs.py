@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from lockstep.airflow_admin.environment import airflow_home
+from lockstep.airflow_admin.metadata import long_running
 from lockstep.host import files, process
 from lockstep.host.files import bounded_log
 from lockstep.host.process import Launch
@@ -20,6 +21,7 @@ from lockstep.settings import Settings
 from pydantic import SecretStr
 
 from tests.maintain.aging import age
+from tests.project import PROJECT_DIR
 
 LIMIT = 20_000
 DEADLINE_SECONDS = 30.0
@@ -174,3 +176,11 @@ def test_metadata_of_a_stack_that_is_down_is_skipped(settings: Settings) -> None
     metadata = clean_metadata(known, NOW, is_dry_run=False)
     assert metadata.state is State.SKIPPED
     assert "lockstep up" in metadata.note
+
+
+def test_the_runs_that_supervise_are_kept_of_every_pipeline() -> None:
+    kept = long_running(PROJECT_DIR)
+    assert {"orders_enriched__temporal", "lines_priced__lookup", "lines_priced__publish"} <= set(
+        kept
+    )
+    assert not any(dag_id.endswith(("__batch", "__parity")) for dag_id in kept)

@@ -13,7 +13,7 @@ import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from lockstep.accounts import KafkaUser, Role
-from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.connectors import connector_of
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from msgspec import Raw, Struct
@@ -95,7 +95,7 @@ def status(settings: Settings) -> str:
 
 
 def _configuration(settings: Settings, tables: list[str]) -> dict[str, str]:
-    project = embedded_connector(settings).configuration()
+    project = connector_of(settings).configuration()
     own = {
         "slot.name": NAME,
         "slot.failover": "false",

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from lockstep.accounts import KafkaUser
 from lockstep.capture import connector
-from lockstep.capture.connectors import embedded_connector, of_source
+from lockstep.capture.connectors import connector_of, of_source
 from lockstep.capture.reset import remove_capture
 from lockstep.cli import app
 from lockstep.errors import ConfigurationError, LockstepError
@@ -206,9 +206,10 @@ def test_from_its_address_to_every_change_in_its_topic(
     assert [row[names_.name] for row in inserted[sensor]] == ["new"]
     assert len({r["transaction"]["id"].split(":")[0] for r in records if r.get("op") == "c"}) == 1
     # The connector of the embedded server's own source goes on.
+    embedded = Settings.model_copy(settings, update={"project": PROJECT_DIR, "pipeline": ""})
     with monkeypatch.context() as environment:
-        environment.setenv("LOCKSTEP_PROJECT", str(PROJECT_DIR))
-        assert connector.trouble(settings, embedded_connector(settings)) is None
+        environment.setenv("LOCKSTEP_PROJECT", str(PROJECT_DIR))  # where its template is read
+        assert connector.trouble(embedded, connector_of(embedded)) is None
 
 
 def test_a_connector_that_runs_is_left_alone(

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from lockstep.accounts import KafkaUser, Role
 from lockstep.capture import connector
-from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.connectors import connector_of
 from lockstep.devstack import control
 from lockstep.devstack.service import State
 from lockstep.errors import ServiceError
@@ -200,9 +200,7 @@ def test_a_connector_that_is_gone_is_named_and_registered_again(
     url = f"{change_capture.connect_url}/connectors/{pizzeria.CONNECTOR}"
     assert httpx.delete(url, auth=change_capture.connect_auth, timeout=30).is_success
     assert states(change_capture)["connect"] is State.DEGRADED
-    assert "is not registered" in connector.trouble(
-        change_capture, embedded_connector(change_capture)
-    )
+    assert "is not registered" in connector.trouble(change_capture, connector_of(change_capture))
     control.up(change_capture, ["connect"])
     order_id = place_order(change_capture, "Berta")
     change_topic.until(is_message_of(order_id))

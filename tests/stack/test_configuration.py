@@ -14,7 +14,7 @@ from lockstep.airflow_admin.environment import (
     write_sign_in_password,
 )
 from lockstep.capture import connectors
-from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.connectors import connector_of
 from lockstep.devstack import connect, kafka, postgres
 from lockstep.devstack.secrets import with_secrets
 from lockstep.errors import ConfigurationError
@@ -96,7 +96,7 @@ def test_connect_delivers_at_least_once_and_reads_passwords_from_one_file(
 
 
 def test_the_connector_is_as_configured(settings: Settings) -> None:
-    values = embedded_connector(settings).configuration()
+    values = connector_of(settings).configuration()
     secrets = settings.home / "connect" / "secrets.properties"
     assert values["database.password"] == f"${{file:{secrets}:cdc.password}}"
     assert values["slot.name"] == pizzeria.REPLICATION_SLOT
@@ -109,7 +109,7 @@ def test_the_connector_is_as_configured(settings: Settings) -> None:
 
 
 def test_everything_but_the_heartbeat_topic_is_routed(settings: Settings) -> None:
-    values = embedded_connector(settings).configuration()
+    values = connector_of(settings).configuration()
     route = re.compile(values["transforms.route.regex"])
     prefix = pizzeria.TOPIC_PREFIX
     for topic in ("public.orders", "message", "transaction", "notification"):
@@ -125,7 +125,7 @@ def test_an_unknown_placeholder_is_named(
     template.write_text(json.dumps({"slot.name": "${lockstep:slott}"}))
     monkeypatch.setattr(connectors, "TEMPLATES", tmp_path)
     with pytest.raises(ConfigurationError, match=r"lockstep:slott.*there are: .*slot"):
-        embedded_connector(settings).configuration()
+        connector_of(settings).configuration()
 
 
 def test_properties_are_escaped() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from lockstep.capture import connector
-from lockstep.capture.connectors import Connector, embedded_connector
+from lockstep.capture.connectors import Connector, connector_of
 from lockstep.settings import Settings
 
 INITIAL = {"snapshot": "INITIAL", "snapshot_completed": False, "lsn": 1}
@@ -42,15 +42,15 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
 @pytest.mark.parametrize("offset", [None, INITIAL])
 def test_a_snapshot_under_way_is_not_disturbed(connect: Connect, offset: dict | None) -> None:
     connect.offset = offset
-    assert not connector.clear_mark(Settings(), embedded_connector(Settings()))
+    assert not connector.clear_mark(Settings(), connector_of(Settings()))
     assert connect.sent == []
 
 
 @pytest.mark.parametrize("offset", [{"lsn": 2}, {**INITIAL, "snapshot_completed": True}])
 def test_after_its_snapshot_the_connector_is_told_once(connect: Connect, offset: dict) -> None:
     connect.offset = offset
-    assert connector.clear_mark(Settings(), embedded_connector(Settings()))
-    assert connector.clear_mark(Settings(), embedded_connector(Settings()))
+    assert connector.clear_mark(Settings(), connector_of(Settings()))
+    assert connector.clear_mark(Settings(), connector_of(Settings()))
     assert connect.sent == [{"slot.name": "lockstep", connector.MARK: "false"}]
 
 
@@ -63,16 +63,16 @@ def test_a_start_waits_until_the_snapshots_offset_is_kept(
         pauses.append(seconds)
         connect.offset = {"lsn": 2} if len(pauses) == 3 else INITIAL
 
-    connect.config = {**embedded_connector(Settings()).configuration(), "name": "pizzeria"}
+    connect.config = {**connector_of(Settings()).configuration(), "name": "pizzeria"}
     monkeypatch.setattr(connector, "failure", lambda *_: None)
     monkeypatch.setattr(connector, "_wait_until_it_writes", lambda *_: None)
     monkeypatch.setattr(connector, "_comes_to_read_its_slot", lambda *_: True)
     monkeypatch.setattr(connector.time, "sleep", pause)
-    connector.ensure_running(Settings(), embedded_connector(Settings()))
+    connector.ensure_running(Settings(), connector_of(Settings()))
     assert [sent[connector.MARK] for sent in connect.sent] == ["false"]
     assert len(pauses) == 3
 
 
 def test_without_a_connector_nothing_is_told(connect: Connect) -> None:
     connect.config = None
-    assert not connector.clear_mark(Settings(), embedded_connector(Settings()))
+    assert not connector.clear_mark(Settings(), connector_of(Settings()))

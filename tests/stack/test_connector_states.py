@@ -2,7 +2,7 @@
 
 import pytest
 from lockstep.capture import connector
-from lockstep.capture.connectors import Connector, embedded_connector
+from lockstep.capture.connectors import Connector, connector_of
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 
@@ -37,20 +37,20 @@ def told(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Wor
 
 @pytest.mark.parametrize("told", [("UNASSIGNED", "RUNNING")], indirect=True)
 def test_a_state_that_stays_unassigned_is_written_anew_by_one_restart(told: Worker) -> None:
-    connector._wait_until_running(Settings(), embedded_connector(Settings()))
+    connector._wait_until_running(Settings(), connector_of(Settings()))
     assert told.restarts == ["POST restart?includeTasks=true&onlyFailed=false"]
 
 
 @pytest.mark.parametrize("told", [("RUNNING", "RUNNING")], indirect=True)
 def test_one_that_runs_is_left_alone(told: Worker) -> None:
-    connector._wait_until_running(Settings(), embedded_connector(Settings()))
+    connector._wait_until_running(Settings(), connector_of(Settings()))
     assert told.restarts == []
 
 
 @pytest.mark.parametrize("told", [("RUNNING", "FAILED"), ("RUNNING",)], indirect=True)
 def test_one_that_does_not_come_to_run_is_said(told: Worker) -> None:
     with pytest.raises(ServiceError, match="lockstep logs connect"):
-        connector._wait_until_running(Settings(), embedded_connector(Settings()))
+        connector._wait_until_running(Settings(), connector_of(Settings()))
     assert told.restarts == []
 
 
@@ -66,15 +66,11 @@ def test_one_that_is_being_restarted_may_still_be_told_as_failed(
         return Worker.get(told, _settings, _connector, what)
 
     monkeypatch.setattr(connector, "_get", soon_restarted)
-    connector._wait_until_running(
-        Settings(), embedded_connector(Settings()), failed_seconds_max=5.0
-    )
+    connector._wait_until_running(Settings(), connector_of(Settings()), failed_seconds_max=5.0)
     assert next(answers, None) is None
 
 
 @pytest.mark.parametrize("told", [("RUNNING", "FAILED")], indirect=True)
 def test_one_that_fails_again_after_its_restart_is_said(told: Worker) -> None:
     with pytest.raises(ServiceError, match="lockstep logs connect"):
-        connector._wait_until_running(
-            Settings(), embedded_connector(Settings()), failed_seconds_max=0.02
-        )
+        connector._wait_until_running(Settings(), connector_of(Settings()), failed_seconds_max=0.02)

@@ -10,7 +10,7 @@ from lockstep.capture.connector_secrets import keep_passwords, password_referenc
 from lockstep.capture.connectors import (
     SOURCE_TEMPLATE,
     TEMPLATES,
-    embedded_connector,
+    connector_of,
     of_source,
     table_pattern,
 )
@@ -64,7 +64,7 @@ def test_sources_are_captured_as_the_pizzeria_is_but_for_its_outbox() -> None:
 
 
 def test_a_sources_connector_has_names_of_its_own(settings: Settings) -> None:
-    own, other = of_source(settings, SOURCE, [ARRAYS.name]), embedded_connector(settings)
+    own, other = of_source(settings, SOURCE, [ARRAYS.name]), connector_of(settings)
     values = own.configuration()
     assert values["database.hostname"] == "db.example.com"
     assert values["database.user"] == "follower"

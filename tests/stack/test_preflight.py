@@ -1,13 +1,13 @@
 """Each thing that is in the way of change data capture is named with what to do."""
 
 import pytest
-from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.connectors import connector_of
 from lockstep.capture.preflight import DatabaseFacts, problems
 from lockstep.settings import Settings
 from pizzeria.names import CAPTURED_TABLES
 from pydantic import SecretStr
 
-CONNECTOR = embedded_connector(Settings(cdc_password=SecretStr("of the connector's role")))
+CONNECTOR = connector_of(Settings(cdc_password=SecretStr("of the connector's role")))
 TABLES = [["public", table] for table in CAPTURED_TABLES]
 READY = DatabaseFacts(
     wal_level="logical",

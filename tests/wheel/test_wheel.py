@@ -23,12 +23,12 @@ PACKAGES = {
     (): (
         *("accounts", "airflow_admin", "airflow_names", "capture", "cdc", "cli", "devstack"),
         *("errors", "faults", "file_lock", "host", "jars", "jvm", "kafka_login", "ledger"),
-        *("maintain", "model", "observe", "parity", "parity_pages"),
+        *("maintain", "model", "new_project", "observe", "parity", "parity_pages"),
         *("pipeline", "project", "publish", "repair", "settings", "sinks", "sources"),
         *("supervise", "waiting"),
     ),
     ("spark",): ("batch", "enrich", "quality", "spark", "streams"),
-    ("airflow", "spark"): ("airflow_ops", "airflow_ui"),
+    ("airflow", "spark"): ("airflow_ops", "airflow_plugin", "airflow_ui"),
 }
 """The packages that work with these extras."""
 PROCESS_SECONDS_MAX = 60

@@ -23,6 +23,12 @@ def airflow_ops() -> None:
     assert Windows().due_at(Windows().at(ELEVEN)) == ELEVEN + timedelta(hours=1, minutes=5)
 
 
+def airflow_plugin() -> None:
+    from lockstep.airflow_plugin import LockstepPlugin
+
+    assert LockstepPlugin.timetables
+
+
 def airflow_ui() -> None:
     from lockstep.airflow_ui.data_docs import create_app
 
@@ -154,6 +160,14 @@ def maintain() -> None:
     from lockstep.maintain.sizes import size_of
 
     assert size_of(Path(tempfile.mkdtemp())) == 0
+
+
+def new_project() -> None:
+    from lockstep.new_project.create import create_project
+
+    with tempfile.TemporaryDirectory() as folder:
+        create_project(Path(folder) / "mine")
+        assert (Path(folder) / "mine" / "dags" / "pipelines.py").exists()
 
 
 def observe() -> None:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 import psycopg
 
@@ -15,8 +16,9 @@ from lockstep.accounts import AIRFLOW_DATABASE, Role
 from lockstep.airflow_admin.environment import airflow_environment, airflow_home
 from lockstep.errors import ServiceError
 from lockstep.host.process import run_to_end
-from lockstep.model.modes import StreamMode
-from lockstep.pipeline.pipeline_names import PipelineNames
+from lockstep.pipeline.modes import STREAM_MODES
+from lockstep.pipeline.names import Job, job_dag_id, mode_dag_id
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 
 OF_RUNS = ("dag_run",)
@@ -39,9 +41,14 @@ def unavailable(settings: Settings) -> str | None:
     return "it has no tables yet: `lockstep up` makes them" if table is None else None
 
 
-def long_running(names: PipelineNames) -> tuple[str, ...]:
-    """The DAGs whose one run lasts for as long as something is to run."""
-    return (names.publish_dag_id, *map(names.stream_dag_id, StreamMode))
+def long_running(project: Path) -> list[str]:
+    """The DAGs of a project's pipelines whose one run lasts for as long as something is to run."""
+    found = read_project(project)
+    return [
+        dag_id
+        for name in (*found.pipelines, *found.pipeline_problems)
+        for dag_id in (job_dag_id(name, Job.PUBLISH), *(mode_dag_id(name, m) for m in STREAM_MODES))
+    ]
 
 
 def clean_metadata(settings: Settings, before: datetime, *, is_dry_run: bool) -> int:
@@ -50,7 +57,8 @@ def clean_metadata(settings: Settings, before: datetime, *, is_dry_run: bool) ->
     Run again it finds none. Raises ServiceError when Airflow's command fails; what it deleted until
     then stays deleted.
     """
-    excepted = ("--exclude-dag-ids", ",".join(long_running(settings.names)))
+    kept = long_running(settings.project)
+    excepted = ("--exclude-dag-ids", ",".join(kept)) if kept else ()
     return sum(
         _clean(settings, before, options, is_dry_run)
         for options in (

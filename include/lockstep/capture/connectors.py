@@ -33,12 +33,11 @@ from lockstep.errors import ConfigurationError
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.pipeline_names import names_of
 from lockstep.pipeline.plan import Plan, plans_of
 from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.pipeline.project_files import SOURCES
 from lockstep.pipeline.types import stopping_columns
-from lockstep.project import project_dir, read_project_file
+from lockstep.project import read_project_file
 from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.preparation import publication_statement
@@ -93,28 +92,32 @@ def connector_of(settings: Settings) -> Connector:
     return of_source(settings, source, ())
 
 
-def embedded_connector(settings: Settings) -> Connector:
-    """That of the source of the project's own pipeline, which the stack registers as it starts.
+def embedded_connectors(settings: Settings) -> list[Connector]:
+    """Those that the stack registers as it starts: of the sources with a template of the project.
 
     Raises as connector_of does.
     """
-    project = read_project(project_dir())
-    source = project.pipeline(names_of(project_dir()).pipeline).source
-    return _of_template(settings, project, source)
+    project = read_project(settings.project)
+    sources = (
+        project.source(name)
+        for name in (*project.sources, *project.source_problems)
+        if (settings.project / _template(name)).is_file()
+    )
+    return [_of_template(settings, project, source) for source in sources]
 
 
 def has_template(settings: Settings, source: Source) -> bool:
     """Whether the project has a template of its own for the source's connector."""
-    return (settings.project / _template(source)).is_file()
+    return (settings.project / _template(source.name)).is_file()
 
 
-def _template(source: Source) -> Path:
-    return TEMPLATES / f"{source.name}.json"
+def _template(source: str) -> Path:
+    return TEMPLATES / f"{source}.json"
 
 
 def _of_template(settings: Settings, project: Project, source: Source) -> Connector:
     """It captures what the source's pipelines read, and their outboxes."""
-    tables, template = tables_of(plans_of(project, source.name)), _template(source)
+    tables, template = tables_of(plans_of(project, source.name)), _template(source.name)
     placeholders = _source_placeholders(settings, source, tables) | {
         "cdc_password": password_reference(settings, CDC_PASSWORD_KEY),
         "heartbeat_prefix": HEARTBEAT_MESSAGE_PREFIX,

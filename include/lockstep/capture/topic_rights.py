@@ -26,16 +26,13 @@ READER_GROUPS = {
 """The consumer groups that our readers name; nothing is committed under any."""
 
 
-def grant_reading(settings: Settings, topic: str = "") -> None:
+def grant_reading(settings: Settings, topic: str) -> None:
     """Let the reader read a topic, which need not be there yet; granted again, nothing changes.
-
-    topic: by default the change topic of the pipeline's source.
 
     When this returns, the broker applies the rights: Kafka's controller says yes to a grant before
     the broker has read it. Raises ServiceError.
     """
     admin = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0}, logger=None)
-    topic = topic or settings.names.change_topic
     rights = _rights(topic)
     try:
         for granted in admin.create_acls(rights).values():

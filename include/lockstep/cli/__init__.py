@@ -17,6 +17,7 @@ from lockstep.cli import (
     maintain,
     parity,
     pipeline,
+    project,
     publish,
     quality,
     source,
@@ -52,6 +53,7 @@ def choose(
         os.environ["LOCKSTEP_PIPELINE"] = pipeline
 
 
+project.register(app)
 stack.register(app)
 app.add_typer(batch.app, name="batch", help="The hourly enrichment, by hand.")
 app.add_typer(

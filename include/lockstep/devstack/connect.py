@@ -20,7 +20,7 @@ from lockstep.accounts import KafkaUser, Role
 from lockstep.capture import connector
 from lockstep.capture.connector_classes import compiled
 from lockstep.capture.connector_secrets import CDC_PASSWORD_KEY, keep_passwords, secrets_file
-from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.connectors import embedded_connectors
 from lockstep.host import ports
 from lockstep.host.files import bounded_log, make_private_folder, write_private
 from lockstep.host.process import Launch
@@ -34,7 +34,7 @@ _BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension"
 
 
 class Connect:
-    """The worker as a service of the stack, with the connector of the embedded source in it."""
+    """The worker as a service of the stack, with the connectors of the project's templates."""
 
     name = "connect"
     needs: tuple[str, ...] = ("postgres", "kafka")
@@ -78,10 +78,12 @@ class Connect:
         return None if answer.is_success else f"HTTP {answer.status_code} {answer.text[:200]}"
 
     def trouble(self, settings: Settings) -> str | None:
-        return connector.trouble(settings, embedded_connector(settings))
+        troubles = (connector.trouble(settings, one) for one in embedded_connectors(settings))
+        return next((trouble for trouble in troubles if trouble is not None), None)
 
     def finish(self, settings: Settings) -> None:
-        connector.ensure_running(settings, embedded_connector(settings))
+        for one in embedded_connectors(settings):
+            connector.ensure_running(settings, one)
 
 
 def write_configuration(settings: Settings) -> Path:

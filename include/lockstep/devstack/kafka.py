@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lockstep.accounts import KafkaUser
+from lockstep.capture.connectors import embedded_connectors
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import ServiceError
 from lockstep.host import ports
@@ -71,7 +72,8 @@ class Kafka:
         return None
 
     def finish(self, settings: Settings) -> None:
-        grant_reading(settings)
+        for connector in embedded_connectors(settings):
+            grant_reading(settings, connector.change_topic)
 
 
 def write_configuration(settings: Settings) -> Path:

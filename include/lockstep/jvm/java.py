@@ -4,6 +4,7 @@ What runs in them is the business of kafka.py and connect.py.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +12,12 @@ from pathlib import Path
 from lockstep import jars
 from lockstep.errors import ServiceError
 from lockstep.host.files import write_private
+from lockstep.host.process import run_to_end
 from lockstep.settings import Settings
 
+VERSIONS = (17, 21)
+"""Of Java, that Spark 4.2 runs on."""
+_VERSION_SECONDS_MAX = 30
 LOGINS_FILE = "jaas.conf"
 """Next to a JVM's other configuration: who signs in to it, and as whom it signs in elsewhere."""
 LOGGING_FILE = "log4j2.properties"
@@ -81,6 +86,15 @@ def java() -> str:
         where = f"JAVA_HOME is {home}" if home else "java is not on the PATH"
         raise ServiceError(f"there is no Java ({where}): install Java 17 or 21")
     return program
+
+
+def java_version() -> int:
+    """The feature number of that Java, such as 17. Raises ServiceError when it does not run."""
+    asked = run_to_end([java(), "-version"], "asking Java for its version", _VERSION_SECONDS_MAX)
+    found = re.search(r'version "(\d+)', asked.stderr)
+    if asked.returncode or found is None:
+        raise ServiceError(f"{java()} does not run: {asked.stderr.strip() or 'it says nothing'}")
+    return int(found[1])
 
 
 def java_environment() -> dict[str, str]:

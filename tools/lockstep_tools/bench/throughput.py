@@ -15,7 +15,7 @@ import numpy as np
 from confluent_kafka import KafkaException, TopicPartition
 from lockstep.accounts import Role
 from lockstep.capture import connector
-from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.connectors import connector_of
 from lockstep.errors import ServiceError
 from lockstep.model.log import CUT_MESSAGE_PREFIX
 from lockstep.model.modes import StreamMode
@@ -83,13 +83,13 @@ def measure(
     takes far too long.
     """
     first = change_topic.end_offset(settings)
-    connector.pause(settings, embedded_connector(settings))
+    connector.pause(settings, connector_of(settings))
     on_progress(f"loading {orders:,} orders, the connector paused")
     began = time.monotonic()
     _load(settings, orders)
     load_seconds = time.monotonic() - began
     on_progress("Debezium alone")
-    connector.resume(settings, embedded_connector(settings))
+    connector.resume(settings, connector_of(settings))
     debezium = _written(settings, first)
     drained = []
     for mode in modes:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from lockstep.capture import connector
-from lockstep.capture.connectors import embedded_connector
+from lockstep.capture.connectors import connector_of
 from lockstep.errors import LockstepError, ServiceError
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
@@ -114,8 +114,8 @@ class Guard(threading.Thread):
 
     def _mend_connector(self) -> None:
         try:
-            if connector.failure(self._settings, embedded_connector(self._settings)) is not None:
-                connector.restart_failed(self._settings, embedded_connector(self._settings))
+            if connector.failure(self._settings, connector_of(self._settings)) is not None:
+                connector.restart_failed(self._settings, connector_of(self._settings))
         except ServiceError:
             return  # Connect is being restarted by the scenario
 
