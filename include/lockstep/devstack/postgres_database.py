@@ -18,7 +18,6 @@ from lockstep.accounts import AIRFLOW_DATABASE, Role
 from lockstep.errors import ServiceError
 from lockstep.pipeline.errors import ManifestError
 from lockstep.pipeline.folder import read_source_manifest
-from lockstep.pipeline.pipeline_names import names_of
 from lockstep.pipeline.project_files import SOURCE_FILE, SOURCES
 from lockstep.project import project_dir
 from lockstep.settings import Settings
@@ -188,12 +187,11 @@ def _set_passwords(settings: Settings, admin: psycopg.Connection) -> None:
 
 
 def _can_sign_in(settings: Settings, role: Role) -> bool:
-    """Whether a database that the role may connect to takes its password."""
-    database = AIRFLOW_DATABASE if role is Role.AIRFLOW else names_of(project_dir()).database
+    """Whether the server takes the role's password; it looks at rights only then."""
     try:
-        _connect(settings, database, role).close()
-    except psycopg.OperationalError:
-        return False
+        _connect(settings, "postgres", role).close()
+    except psycopg.OperationalError as error:
+        return "permission denied for database" in str(error)
     return True
 
 
