@@ -11,6 +11,7 @@ import typer
 
 from lockstep.cli.pipeline_compare import compare
 from lockstep.cli.pipeline_lock import lock
+from lockstep.cli.pipeline_new import new
 from lockstep.cli.pipeline_prepare import prepare
 from lockstep.cli.pipeline_run import run
 from lockstep.cli.pipeline_stream import stream
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 NO_PIPELINE = "the project has no pipeline: one is a folder of include/sql with a pipeline.toml"
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(new)
 app.command()(run)
 app.command()(stream)
 app.command()(prepare)

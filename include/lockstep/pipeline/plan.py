@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sqlglot import exp
-
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import Catalog, Table, TableName
 from lockstep.pipeline.checks import NO_CHECKS, Checks, ChecksManifest
@@ -24,7 +22,7 @@ from lockstep.pipeline.names import history_path, table_path
 from lockstep.pipeline.project import Pipeline, Project, read_project
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.query.analysis import Query, analyse
-from lockstep.pipeline.query.names import Base, SourceColumn, output
+from lockstep.pipeline.query.names import Base, SourceColumn
 from lockstep.pipeline.query.reach import Reach, needed_rows
 from lockstep.pipeline.result import RESULT_FILE, Result, read_columns
 from lockstep.pipeline.result_tables import ORIGIN, ORIGIN_WITH_CHILDREN
@@ -151,7 +149,7 @@ class Plan:
         Then the facts of a window are those whose column is in it, for the fact is read once and
         each of its rows makes rows of its own.
         """
-        copied = _copied(self.query, self.time) if self.time is not None else None
+        copied = self.query.copied(self.time) if self.time is not None else None
         if copied is None or copied.is_element or copied.column.table != self.query.fact:
             return None
         name = copied.column.column
@@ -301,7 +299,7 @@ def _time_zones(manifests: Iterable[PipelineManifest]) -> dict[tuple[TableName, 
 
 def _key_outputs(pipeline: Pipeline, query: Query) -> tuple[str, ...]:
     """The result's key columns in the order of the fact's primary key."""
-    copied = {name: _copied(query, name) for name in query.key}
+    copied = {name: query.copied(name) for name in query.key}
     found = []
     for column in query.fact_key:
         wanted = SourceColumn(query.fact, column)
@@ -342,13 +340,6 @@ def _children(
                 "so, by =, or leave it out of `children`"
             )
         yield child, joined.pop()
-
-
-def _copied(query: Query, name: str) -> Base | None:
-    root = query.names.root
-    if not isinstance(root.expression, exp.Select):
-        return None
-    return query.names.base(root, output(root, name.lower()))
 
 
 def _check_time(pipeline: Pipeline, query: Query) -> None:

@@ -14,7 +14,7 @@ from lockstep.pipeline.catalog import Catalog, TableName
 from lockstep.pipeline.errors import meant
 from lockstep.pipeline.query.functions import check_functions
 from lockstep.pipeline.query.lineage import Lineage
-from lockstep.pipeline.query.names import Names, SourceColumn, resolve, source_of
+from lockstep.pipeline.query.names import Base, Names, SourceColumn, output, resolve, source_of
 from lockstep.pipeline.query.path import check_windows, path_from_fact
 from lockstep.pipeline.query.shape import check_shape
 from lockstep.pipeline.query.text import SqlText
@@ -68,6 +68,13 @@ class Query:
     outputs: tuple[OutputColumn, ...]
     names: Names = field(repr=False, compare=False)
     path: tuple[Scope, ...] = field(repr=False, compare=False)
+
+    def copied(self, name: str) -> Base | None:
+        """The column that an output is a plain copy of; None when it is none."""
+        root = self.names.root
+        if not isinstance(root.expression, exp.Select):
+            return None
+        return self.names.base(root, output(root, name.lower()))
 
 
 def analyse(sql: str, file: Path, catalog: Catalog, fact: TableName, key: Sequence[str]) -> Query:

@@ -1,0 +1,34 @@
+"""`lockstep pipeline new`: the folder of a pipeline, made of a view of its source's database."""
+
+from typing import Annotated
+
+import typer
+
+from lockstep.settings import Settings
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the pipeline is called.")],
+    source: Annotated[str, typer.Option(help="The source whose database has the view.")],
+    view: Annotated[str, typer.Option(help="The view, as schema.view.")],
+) -> None:
+    """Write the folder of a pipeline: query.sql and pipeline.toml of a view of PostgreSQL.
+
+    The view's query is translated to Spark's SQL; key and time are chosen, with the reasons as
+    comments. It asks the database, as the source's read role, for the view's definition and the
+    foreign keys, and changes nothing there. What a person must look at is printed. Exits with 2
+    when the query cannot be used as it is: its line is marked in the file.
+    """
+    from lockstep.sources.new_pipeline import new_pipeline
+
+    folder, made = new_pipeline(Settings.load(), name, source, view)
+    typer.echo(f"{folder} is written: query.sql and pipeline.toml")
+    for note in made.notes:
+        typer.echo(f"  look at: {note}")
+    if made.refused is not None:
+        raise made.refused
+    typer.echo(
+        f"next: `lockstep pipeline check {name}`, then `lockstep pipeline lock {name}`, and with "
+        f"`lockstep pipeline run {name} START END --read view` and `lockstep pipeline compare "
+        f"{name} temporal START END` the view and the query are compared row by row"
+    )

@@ -1,0 +1,303 @@
+"""A pipeline made of a view's definition: query.sql in Spark's SQL, and what its manifest may say.
+
+Pure: what the view and its tables are was read before. What cannot be decided here, or must be
+looked at by a person, stands as a comment at its place, and is in `notes`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from lockstep.pipeline.catalog import Catalog, TableName
+from lockstep.pipeline.errors import CatalogError, QueryRefusedError
+from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.query.analysis import Query, analyse
+from lockstep.pipeline.query.names import Base, SourceColumn
+from lockstep.pipeline.query.tree import conjuncts, relation_nodes
+
+_TIMES = ("timestamp", "date")
+_LOCAL = "without time zone"
+_INTEGERS = ("smallint", "integer", "bigint")
+_PLAIN = (Mode.TEMPORAL, Mode.TRANSACTION)
+"""The modes that need nothing of the database."""
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """columns: of `table`, each with the column of `refers_to` that it refers to."""
+
+    table: TableName
+    refers_to: TableName
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class NewPipeline:
+    """query and manifest: the texts of query.sql and pipeline.toml. notes: what to look at.
+
+    refused: what the analysis of the query refuses first; None when it can be used.
+    """
+
+    query: str
+    manifest: str
+    notes: tuple[str, ...]
+    refused: QueryRefusedError | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of a source: its name, and its definition in PostgreSQL's SQL."""
+
+    source: str
+    name: TableName
+    definition: str
+    foreign_keys: Sequence[ForeignKey]
+    keeps_commit_times: bool
+
+
+def pipeline_of_view(view: View, catalog: Catalog, file: Path) -> NewPipeline:
+    """Make a pipeline of a view.
+
+    file: query.sql, for messages. Raises CatalogError for a definition that cannot be parsed, or
+    that reads no table of the catalog.
+    """
+    try:
+        tree = parse_one(view.definition, read="postgres")
+    except SqlglotError as error:
+        raise CatalogError(
+            f"the definition of view {view.name} cannot be parsed: {error}"
+        ) from None
+    _simplify_casts(tree)
+    notes = [*_mark_casts(tree), *_mark_divisions(tree, catalog)]
+    if isinstance(tree, exp.Select) and tree.args.get("from_"):
+        notes += _left_joins(tree, catalog, view.foreign_keys)
+    sql = tree.sql("spark", pretty=True, normalize_functions="upper") + "\n"
+    fact = _fact(tree, catalog, view.name)
+    try:
+        query = analyse(sql, file, catalog, fact, ())
+    except QueryRefusedError as error:
+        manifest = _Manifest(view, catalog, fact, None)
+        return NewPipeline(_marked(sql, error), manifest.text, tuple(notes), error)
+    manifest = _Manifest(view, catalog, fact, query)
+    return NewPipeline(sql, manifest.text, (*notes, *manifest.notes))
+
+
+def _marked(sql: str, error: QueryRefusedError) -> str:
+    """The text with the refusal as a comment above its line."""
+    lines = sql.splitlines(keepends=True)
+    place = min(error.position.line, len(lines)) - 1
+    reason = f"{error.why}{': ' + error.remedy if error.remedy else ''}"
+    return "".join([*lines[:place], f"-- TO CORRECT: {reason}\n", *lines[place:]])
+
+
+def _simplify_casts(tree: exp.Expr) -> None:
+    """PostgreSQL writes the type of each literal: `'?'::text`, `0::numeric`."""
+    for cast in list(tree.find_all(exp.Cast)):
+        literal, to = cast.this, cast.to
+        is_text = to.is_type(*exp.DataType.TEXT_TYPES) and isinstance(literal, exp.Literal)
+        is_number = to.is_type(exp.DType.DECIMAL) and not to.expressions
+        if (is_text and literal.is_string) or (
+            is_number and isinstance(literal, exp.Literal) and not literal.is_string
+        ):
+            cast.replace(literal)
+
+
+def _mark_casts(tree: exp.Expr) -> Iterable[str]:
+    for cast in tree.find_all(exp.Cast):
+        if cast.to.is_type(exp.DType.DECIMAL) and not cast.to.expressions:
+            cast.add_comments(["LOOK AT: numeric without precision; write DECIMAL(p, s)"])
+            yield f"{_shown(cast)}: without precision Spark's DECIMAL is (10, 0): name both"
+
+
+def _mark_divisions(tree: exp.Expr, catalog: Catalog) -> Iterable[str]:
+    names = {one.alias_or_name: _table_of(one) for one in tree.find_all(exp.Table)}
+    for division in tree.find_all(exp.Div):
+        division.set("typed", False)  # else sqlglot adds a cast
+        sides = (division.this.unnest(), division.expression.unnest())
+        if all(_may_be_integer(side, names, catalog) for side in sides):
+            division.add_comments(["LOOK AT: of integers, write DIV"])
+            yield f"{_shown(division)}: of integers PostgreSQL drops the rest, Spark does with DIV"
+
+
+def _may_be_integer(node: exp.Expr, names: Mapping[str, TableName], catalog: Catalog) -> bool:
+    if isinstance(node, exp.Literal):
+        return node.is_int
+    if not isinstance(node, exp.Column) or not (node.table in names or len(names) == 1):
+        return True
+    table = names.get(node.table) or next(iter(names.values()))
+    known = {one.name: one.columns for one in catalog.tables}.get(table, ())
+    return next((one.type in _INTEGERS for one in known if one.name == node.name), True)
+
+
+def _shown(node: exp.Expr) -> str:
+    return node.sql("spark", comments=False)
+
+
+def _left_joins(
+    tree: exp.Select, catalog: Catalog, foreign_keys: Sequence[ForeignKey]
+) -> Iterable[str]:
+    """Inner joins that always find a row become LEFT JOINs, which may not drop a fact.
+
+    They do by a foreign key whose columns are NOT NULL, from a row that is always there.
+    """
+    nodes = relation_nodes(tree)
+    tables = {one.alias_or_name: _table_of(one) for one in nodes if isinstance(one, exp.Table)}
+    there = {nodes[0].alias_or_name}
+    for join in tree.args.get("joins") or ():
+        alias = join.this.alias_or_name
+        if join.side or join.kind not in ("", "INNER") or alias not in tables:
+            continue
+        if _always_finds(join, tables, there, catalog, foreign_keys):
+            join.set("side", "LEFT")
+            join.set("kind", "")
+            there.add(alias)
+            yield (
+                f"JOIN {tables[alias]}: is a LEFT JOIN now, which finds the same rows by a foreign "
+                "key that is NOT NULL"
+            )
+
+
+def _always_finds(
+    join: exp.Join,
+    tables: Mapping[str, TableName],
+    there: set[str],
+    catalog: Catalog,
+    foreign_keys: Sequence[ForeignKey],
+) -> bool:
+    alias = join.this.alias_or_name
+    pairs: set[tuple[str, str, str]] = set()
+    for condition in conjuncts(join.args.get("on")):
+        if not isinstance(condition, exp.EQ):
+            return False
+        own, other = condition.this, condition.expression
+        if not isinstance(own, exp.Column) or not isinstance(other, exp.Column):
+            return False
+        if own.table != alias:
+            own, other = other, own
+        if own.table != alias or other.table not in there or other.table not in tables:
+            return False
+        pairs.add((other.table, other.name, own.name))
+    return any(
+        {(key.table, *pair) for pair in key.columns.items()}
+        == {(tables[one], column, to) for one, column, to in pairs}
+        and key.refers_to == tables[alias]
+        and len({one for one, _, _ in pairs}) == 1
+        and not any(catalog.table(key.table).column(name).is_nullable for name in key.columns)
+        for key in foreign_keys
+    )
+
+
+def _table_of(node: exp.Table) -> TableName:
+    return TableName(node.db or "public", node.name)
+
+
+def _fact(tree: exp.Expr, catalog: Catalog, view: TableName) -> TableName:
+    """The first table of FROM, through queries in its place."""
+    node = tree
+    queries = {cte.alias: cte.this for cte in tree.find_all(exp.CTE)}
+    while isinstance(node, exp.Select | exp.Subquery | exp.SetOperation):
+        if isinstance(node, exp.Select):
+            found = relation_nodes(node) if node.args.get("from_") else ()
+            node = found[0] if found else None
+        else:
+            node = node.this
+        if isinstance(node, exp.Table) and not node.db and node.name in queries:
+            node = queries.pop(node.name)
+    known = {table.name for table in catalog.tables}
+    if not isinstance(node, exp.Table) or (fact := _table_of(node)) not in known:
+        what = f"begins with {_shown(node)}" if node else "reads no table"
+        raise CatalogError(
+            f"view {view} {what}, which is no table of the catalog of source {catalog.source}: "
+            f"`lockstep source add {catalog.source} --schema …` reads the tables of more schemas"
+        )
+    return fact
+
+
+class _Manifest:
+    """The text of pipeline.toml, and what is to be looked at in it. query: None when refused."""
+
+    def __init__(self, view: View, catalog: Catalog, fact: TableName, query: Query | None) -> None:
+        self._view, self._catalog, self._fact, self._query = view, catalog, fact, query
+        self.notes: list[str] = []
+        self.text = "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterable[str]:
+        view = self._view
+        yield f"# Of the view {view.name}, by `lockstep pipeline new`."
+        yield "format_version = 1"
+        yield f'sources = ["{view.source}"]'
+        yield 'semantics = "as_of_commit"'
+        yield f'fact = "{self._fact}" # the first table of FROM: a row of it is a row of the result'
+        yield self._key()
+        yield from self._time()
+        yield f'view = "{view.name}"'
+        modes = [*([Mode.LOOKUP] if view.keeps_commit_times else []), *_PLAIN]
+        listed = ", ".join(f'"{mode}"' for mode in modes)
+        yield f"modes = [{listed}] # outbox and message: `lockstep pipeline prepare` says how"
+        yield from self._time_zones()
+        yield ""
+        yield "[tolerate]"
+        for mode in modes:
+            race = '"lookup_race", ' if mode is Mode.LOOKUP else ""
+            yield f'{mode} = [{race}"dimension_drift"]'
+
+    def _key(self) -> str:
+        wanted = self._catalog.table(self._fact).key
+        found = [self._copies_of(column) for column in wanted]
+        if self._query is None:
+            return f"key = [] # TO CORRECT: name the copies of its key ({', '.join(wanted)})"
+        if wanted and all(found):
+            listed = ", ".join(f'"{names[0]}"' for names in found)
+            return f"key = [{listed}] # the copies of its primary key ({', '.join(wanted)})"
+        why = (
+            f"the result has no copy of the primary key ({', '.join(wanted)})"
+            if wanted
+            else f"{self._fact} has no primary key"
+        )
+        self.notes.append(f"key: {why}")
+        return f"key = [] # TO CORRECT: {why}"
+
+    def _time(self) -> Iterable[str]:
+        """The first NOT NULL column of a time, else the first one."""
+        table = self._catalog.table(self._fact)
+        times = [one for one in table.columns if one.type.startswith(_TIMES)]
+        found = [(name, one) for one in times for name in self._copies_of(one.name)]
+        found.sort(key=lambda pair: pair[1].is_nullable)
+        if not found:
+            if self._query is None:
+                yield f"# TO CORRECT: time = a copy of {' or '.join(one.name for one in times)}"
+                return
+            self.notes.append(
+                "time: no column is a copy of one of the fact's times, so that the result has no "
+                "windows, and is made whole each time"
+            )
+            return
+        name, column = found[0]
+        others = "".join(f"; there is also {other}" for other, _ in found[1:])
+        null = "; it may be null, which no window holds" if column.is_nullable else ""
+        yield f'time = "{name}" # a copy of {column.name}, which must never change{null}{others}'
+        if others or null:
+            self.notes.append(f"time: {name} was chosen{null}{others}")
+
+    def _time_zones(self) -> Iterable[str]:
+        if self._query is None:
+            return
+        local = [
+            f"{relation.table}.{name}"
+            for relation in self._query.relations
+            for name in relation.columns
+            if self._catalog.table(relation.table).column(name).type.endswith(_LOCAL)
+        ]
+        if local:
+            named = ", ".join(f'"{name}" = "Area/City"' for name in local)
+            yield f"# TO CORRECT: time_zones = {{ {named} }}"
+            self.notes.append(f"time_zones: say in which zone the values of {', '.join(local)} are")
+
+    def _copies_of(self, column: str) -> list[str]:
+        if self._query is None:
+            return []
+        wanted = Base(SourceColumn(self._fact, column))
+        return [one.name for one in self._query.outputs if self._query.copied(one.name) == wanted]
