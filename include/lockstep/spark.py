@@ -35,6 +35,15 @@ _CONF = {
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 THROUGHPUT_COLLECTOR = "-XX:+UseParallelGC"
 """A run is over in seconds and minds no pause: a tenth less time than with the default, G1."""
+FEW_ROWS = 50_000
+"""A job over so many rows is over before what is compiled for it has paid off."""
+_OF_FEW_ROWS_JVM = "-XX:TieredStopAtLevel=1"
+_OF_FEW_ROWS_CONF = {
+    # Expressions are interpreted: a cold comparison of an hour in five modes takes half of the
+    # processor's time (docs/decisions/parity.md).
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _LOCAL_CONF = {
     # The driver listens on loopback only, and serves no web page.
     "spark.driver.host": "127.0.0.1",
@@ -50,19 +59,26 @@ _LOCAL_CONF = {
 }
 
 
-def spark_conf(settings: Settings) -> dict[str, str]:
-    """Spark properties for spark-submit's --conf and for a session built in this process."""
+def spark_conf(settings: Settings, rows: int | None = None) -> dict[str, str]:
+    """Spark properties for spark-submit's --conf and for a session built in this process.
+
+    rows: how many the job is over, nearly; None where that is not known.
+    """
     local: dict[str, str] = {}
     if _is_local(settings):
         # The same for all drivers: an archive is used by JVMs that have its class path.
         local = {**_LOCAL_CONF, "spark.driver.extraClassPath": str(own_jar(settings))}
+    jvm, of_few_rows = THROUGHPUT_COLLECTOR, {}
+    if rows is not None and rows <= FEW_ROWS:
+        jvm, of_few_rows = f"{jvm} {_OF_FEW_ROWS_JVM}", _OF_FEW_ROWS_CONF
     return {
         **_CONF,
         **local,
+        **of_few_rows,
         # Nothing is kept there; without a setting Spark makes a folder wherever it is started.
         "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
         "spark.driver.memory": settings.spark_driver_memory,
-        "spark.driver.extraJavaOptions": _java_options(settings, THROUGHPUT_COLLECTOR),
+        "spark.driver.extraJavaOptions": _java_options(settings, jvm),
     }
 
 
@@ -145,8 +161,8 @@ def stream_session(
     return SparkSession(context)
 
 
-def spark_session(settings: Settings, app_name: str) -> "SparkSession":
-    """The process's Spark session, started on first use.
+def spark_session(settings: Settings, app_name: str, rows: int | None = None) -> "SparkSession":
+    """The process's Spark session, started on first use. rows: as of spark_conf.
 
     Under spark-submit the JVM runs already, with the jars and properties it was given; from the
     command line it is started here with the same. Raises JarsIncompleteError.
@@ -158,7 +174,7 @@ def spark_session(settings: Settings, app_name: str) -> "SparkSession":
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         jars = ",".join(str(jar) for jar in classpath(settings, "spark"))
         builder = builder.master(settings.spark_master).config("spark.jars", jars)
-    for key, value in spark_conf(settings).items():
+    for key, value in spark_conf(settings, rows).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

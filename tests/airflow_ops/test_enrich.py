@@ -7,7 +7,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from lockstep.airflow_ops import enrich
 from lockstep.airflow_ops.spark_jobs import SparkJobOperator, spark_jars
+from lockstep.errors import LakehouseError
 from lockstep.settings import Settings
+from lockstep.sources import hourly_runs
+from lockstep.spark import FEW_ROWS
 
 CONNECTION = '{"conn_type": "spark", "host": "local[1]"}'
 
@@ -71,3 +74,24 @@ def test_the_jars_are_looked_up_only_when_the_task_runs(monkeypatch, tmp_path):
     )
     with pytest.raises(JarsIncompleteError):
         spark_jars()
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_interpreted"),
+    [(FEW_ROWS, True), (FEW_ROWS + 1, False), (None, False), (LakehouseError("torn"), False)],
+)
+def test_a_job_after_a_run_of_few_rows_compiles_little(
+    submit, monkeypatch, tmp_path, rows, is_interpreted
+):
+    def of_newest_run(settings):
+        assert settings.names.pipeline == "orders_enriched"
+        if isinstance(rows, LakehouseError):
+            raise rows
+        return rows
+
+    monkeypatch.setattr(hourly_runs, "rows_of_newest_run", of_newest_run)
+    submit(0, body=f'echo "$@" >{tmp_path}/command')
+    command = (tmp_path / "command").read_text()
+    assert ("spark.sql.codegen.factoryMode=NO_CODEGEN" in command) == is_interpreted
+    assert ("-XX:TieredStopAtLevel=1" in command) == is_interpreted
+    assert "-XX:+UseParallelGC" in command

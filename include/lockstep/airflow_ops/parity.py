@@ -87,11 +87,9 @@ class CompareWindowOperator(SparkJobOperator):
     template_fields = (*SparkJobOperator.template_fields, "mode", "window_start", "window_end")
     ui_color = "#fff3e0"
 
-    def __init__(
-        self, *, mode: str, window_start: str, window_end: str, pipeline: str = "", **arguments: Any
-    ) -> None:
+    def __init__(self, *, mode: str, window_start: str, window_end: str, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.pipeline, self.mode = pipeline, mode
+        self.mode = mode
         self.window_start, self.window_end = window_start, window_end
         self.data_docs_url = data_docs_url("")
 

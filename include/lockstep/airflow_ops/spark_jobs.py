@@ -4,12 +4,14 @@ Nothing here may hold a password: Airflow logs the whole command and stores rend
 job reads its passwords itself, from the environment or the home's secrets.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
 from lockstep.airflow_names import SPARK_CONNECTION
+from lockstep.errors import LockstepError
 from lockstep.settings import Settings
 from lockstep.spark import spark_conf
 
@@ -25,13 +27,21 @@ ERROR_PREFIX = "error: "  # what every job of ours prints before its one-line er
 
 
 class SparkJobOperator(SparkSubmitOperator):
-    """The provider's operator, whose failure reads as the job's own one-line error.
+    """The provider's operator, for a job over one pipeline's rows.
 
-    Without it the error stands between a command of 30 lines and Spark's shutdown messages.
+    Its failure reads as the job's own one-line error, which otherwise stands between a command of
+    30 lines and Spark's shutdown messages. Spark is set for as many rows as the pipeline's last
+    hourly run wrote.
     """
+
+    def __init__(self, *, pipeline: str = "", **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.pipeline = pipeline
 
     def execute(self, context: dict[str, Any]) -> None:
         """Raises AirflowException with the job's error, or the provider's when the job has none."""
+        settings = Settings.load_for(self.pipeline)
+        self.conf = {**self.conf, **spark_conf(settings, _rows_expected(settings))}
         try:
             super().execute(context)
         except AirflowException as error:
@@ -45,6 +55,7 @@ def job_arguments(settings: Settings, job: str, name: str) -> dict[str, Any]:
     """What the operator that submits jobs/<job>.py for the settings' pipeline needs, besides the
     macro `spark_jars`."""
     return {
+        "pipeline": settings.names.pipeline,
         "conn_id": SPARK_CONNECTION,
         "application": str(settings.project / "jobs" / f"{job}.py"),
         "name": name,
@@ -55,6 +66,14 @@ def job_arguments(settings: Settings, job: str, name: str) -> dict[str, Any]:
             "LOCKSTEP_PIPELINE": settings.names.pipeline,
         },
     }
+
+
+def _rows_expected(settings: Settings) -> int | None:
+    from lockstep.sources.hourly_runs import rows_of_newest_run
+
+    with suppress(LockstepError):  # the job itself says what is wrong with its tables
+        return rows_of_newest_run(settings)
+    return None
 
 
 def spark_jars() -> str:

@@ -8,6 +8,7 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
+from lockstep.sources.hourly_runs import rows_of_newest_run
 from lockstep.sources.postgres_snapshot import has_reads
 from lockstep.spark import spark_session
 
@@ -34,7 +35,8 @@ def enrich_window(start: str, end: str, read: ReadMode) -> None:
     window = Window.parse(start, end)
     settings = Settings.load()
     check_ready(settings, read)
-    spark = spark_session(settings, f"lockstep hourly run {window}")
+    rows = rows_of_newest_run(settings)
+    spark = spark_session(settings, f"lockstep hourly run {window}", rows)
     try:
         finished = run_window(spark, settings, window, read)
         rows = f"{finished.commit.orders_at_cut:,} rows of {window} enriched"

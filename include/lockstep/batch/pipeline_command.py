@@ -7,6 +7,7 @@ from lockstep.model.modes import ReadMode
 from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
+from lockstep.sources.hourly_runs import rows_of_newest_run
 from lockstep.spark import spark_session
 
 
@@ -21,7 +22,8 @@ def run_named(name: str, start: str, end: str, read: ReadMode) -> None:
     plan = plan_of(pipeline)
     window = window_of(plan, start, end)
     check_ready(settings, pipeline, plan, read)
-    spark = spark_session(settings, f"lockstep hourly run of {name} {window or ''}")
+    rows = rows_of_newest_run(settings.of(name))
+    spark = spark_session(settings, f"lockstep hourly run of {name} {window or ''}", rows)
     try:
         finished = run_pipeline(spark, settings, pipeline, window, read)
         rows = f"{finished.commit.orders_at_cut:,} rows of {window or 'all times'}"

@@ -46,7 +46,8 @@ def check(
         raise LakehouseError("no stream ever ran here: `lockstep stream start all` starts them")
     # What is not there at all is said before Spark starts.
     ready = {mode: readiness(settings, plan, window, mode) for mode in modes}
-    session = cache(lambda: spark_session(settings, f"lockstep parity {window}"))
+    rows = max(one.run.orders_at_cut for one in ready.values())
+    session = cache(lambda: spark_session(settings, f"lockstep parity {window}", rows))
     try:
         checks = [
             check_window(session, settings, plan, window, mode, ready[mode], task_log)

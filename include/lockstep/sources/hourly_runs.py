@@ -130,6 +130,16 @@ def newest_run(table: DeltaTable) -> RunCommit | None:
     return None
 
 
+def rows_of_newest_run(settings: Settings) -> int | None:
+    """How many rows the run that wrote last has counted; None before the first.
+
+    The next run, and a comparison, are over about as many. Raises LakehouseError.
+    """
+    table = open_hourly(settings)
+    run = newest_run(table) if table else None
+    return run.orders_at_cut if run else None
+
+
 def windows_since(table: DeltaTable, version: int | None, time: str) -> list[Window]:
     """The windows that commits after this version wrote to, joined where they touch, in order.
 

@@ -43,7 +43,6 @@ def parity_dag(of: PipelineDags) -> DAG:
 
         parity.CompareWindowOperator.partial(
             task_id="compare",
-            pipeline=pipeline,
             doc_md="Compares a window with a stream as soon as that has passed the run's cut.",
             map_index_template="{{ task.mode }}, {{ task.window_start }}",
             # A session takes a gigabyte, and the streams have the cores.
