@@ -4,8 +4,9 @@
 
 Every stream of every pipeline is started by its DAG, while orders come and the depot's application
 writes. The hourly and comparing DAGs run as they are scheduled: an hour that is due in the run, at
-five past, has its verdicts counted from there. At the end each driver is killed once, and Airflow
-brings its streams back. Prints a line a minute, and a table at the end.
+five past, has its verdicts counted from there. Twice the last hour is run by hand and its verdicts
+are timed: beside the streams of both sources, and, at the end, beside one's. Each driver is killed
+once before that, and Airflow brings its streams back. Prints a line a minute, and a table.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from tempfile import TemporaryDirectory
 import psutil
 from lockstep.capture.source_capture import capture_source
 from lockstep.ledger import book
+from lockstep.ledger.entries import Comparison
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
@@ -45,6 +47,7 @@ MIB = 1024**2
 GIB = 1024**3
 MINUTE_SECONDS = 60.0
 ORDERS_PER_SECOND = 5.0
+SETTLED_MINUTES = 10
 DEPOT_PAUSE_SECONDS = 0.3
 """Between two transactions of the depot's one writer."""
 PIPELINES = (MANIFEST, *KEYS)
@@ -170,6 +173,26 @@ def print_verdicts(settings: Settings, began: datetime) -> None:
                 )
 
 
+def time_verdicts(settings: Settings, airflow: Airflow, beside: str) -> None:
+    """Ask for the last hour's run by hand: how long until each mode has its verdict."""
+    of = settings.of(MANIFEST)
+    modes = set(plan_named(PROJECT_DIR, MANIFEST).manifest.modes)
+    asked_at = datetime.now(UTC)
+    airflow.trigger(of.names.hourly_dag_id)
+
+    def verdicts() -> list[Comparison]:
+        return [line for line in book.lines(of) if line.checked_at >= asked_at]
+
+    wait_for(lambda: {line.mode for line in verdicts()} >= modes, f"verdicts beside {beside}")
+    run = next(iter(verdicts()))
+    seconds = {line.mode: (line.checked_at - asked_at).total_seconds() for line in verdicts()}
+    listed = ", ".join(f"{mode} {after:.0f}" for mode, after in seconds.items())
+    console.print(
+        f"beside {beside}: {run.orders_compared:,} rows, verdicts after {listed} s, of which the "
+        f"comparisons themselves took {sum(line.seconds for line in verdicts()):.0f}"
+    )
+
+
 def kill_drivers(streams: Sequence[Stream]) -> None:
     """Each source's once: how long until all of its streams work again, in one driver."""
     for source in sorted({one.settings.names.source for one in streams}):
@@ -189,6 +212,13 @@ def kill_drivers(streams: Sequence[Stream]) -> None:
             f"driver of {source} killed: its {len(of_source)} streams work again after "
             f"{time.monotonic() - killed:.0f} s, in {len(pids)} driver"
         )
+
+
+def stop_source(streams: Sequence[Stream], source: str) -> None:
+    for one in streams:
+        if one.settings.names.source == source:
+            launcher.stop(one.settings, [one.mode], "to time a comparison without it")
+    time.sleep(MINUTE_SECONDS)  # what their DAGs do then is not part of the measurement
 
 
 def main() -> None:
@@ -214,10 +244,14 @@ def main() -> None:
         writer.start()
         try:
             with orders(settings, seed * 1000):
-                for _ in range(minutes):
+                for minute in range(1, minutes + 1):
                     time.sleep(MINUTE_SECONDS)
                     samples.take(streams)
+                    if minute == SETTLED_MINUTES:
+                        time_verdicts(settings, airflow, "the streams of both sources")
                 kill_drivers(streams)
+                stop_source(streams, DEPOT)
+                time_verdicts(settings, airflow, "the pizzeria's streams alone")
             writer.end()
             print_streams(samples)
             print_memory(samples)
