@@ -64,6 +64,58 @@ def add(
 
 
 @app.command()
+def check(name: Name) -> None:
+    """Look at a source's database again, and say what is missing there, and who can add it.
+
+    Exits with 1 when SQL is missing, a column cannot be read, or the tables have changed since
+    catalog.lock was written. Nothing is written, in the database or here.
+    """
+    from lockstep.sources.preparation import who_runs
+    from lockstep.sources.source_add import check_source
+
+    settings = Settings.load()
+    found = check_source(settings, name)
+    for statement in found.statements:
+        who = who_runs(statement)
+        typer.echo(f"missing: {statement}{f'  -- {who}' if who else ''}")
+    for line in (*found.warnings, *(f"no pipeline can read: {one}" for one in found.refused)):
+        typer.echo(f"warning: {line}")
+    for change in found.changes or ():
+        typer.echo(f"changed: {change}")
+    _show_concerned(settings, name, found)
+    if found.changes:
+        typer.echo(f"`lockstep source refresh {name}` writes the catalog as it is now")
+    if found.statements or found.changes:
+        raise typer.Exit(1)
+    typer.echo(f"source {name}: nothing is missing, and its catalog is as its tables are")
+
+
+@app.command()
+def refresh(name: Name) -> None:
+    """Write catalog.lock as the database is now; say what changed, and which pipelines read it."""
+    from lockstep.sources.source_add import Request, add_source, check_source
+
+    settings = Settings.load()
+    found = check_source(settings, name)
+    for change in found.changes or ["nothing has changed in its tables"]:
+        typer.echo(change)
+    _show_concerned(settings, name, found)
+    add_source(settings, Request(name))
+
+
+def _show_concerned(settings: Settings, name: str, found: "AddedSource") -> None:
+    from lockstep.pipeline.catalog_changes import concerned
+    from lockstep.pipeline.project import read_project
+
+    if not found.changes or found.before is None:
+        return
+    for pipeline, what in concerned(read_project(settings.project), name, found.catalog):
+        typer.echo(
+            f"pipeline {pipeline} reads {', '.join(what)}: see `lockstep pipeline check {pipeline}`"
+        )
+
+
+@app.command()
 def capture(
     name: Name,
     new_snapshot: Annotated[

@@ -1,8 +1,12 @@
 """What has changed between two catalogs of a source, in lines for people."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from lockstep.pipeline.catalog import Catalog, Table
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.plan import PlannedTable, plan_of
+from lockstep.pipeline.project import Project
 
 
 def catalog_changes(before: Catalog, after: Catalog) -> list[str]:
@@ -15,6 +19,36 @@ def catalog_changes(before: Catalog, after: Catalog) -> list[str]:
         else:
             lines.append(f"table {name} is new")
     return [*lines, *_type_changes(before, after)]
+
+
+def concerned(project: Project, source: str, after: Catalog) -> Iterator[tuple[str, list[str]]]:
+    """Each pipeline of the source that reads what has changed, and what of it: columns, or tables
+    whose key or replica identity is another one.
+
+    project: with the catalog of before. A pipeline that cannot be planned is left out.
+    """
+    for pipeline in project.pipelines.values():
+        if pipeline.source.name != source:
+            continue
+        with suppress(PipelineError):
+            before, plan = pipeline.source.catalog, plan_of(pipeline)
+            changed = [
+                what for one in plan.tables.values() for what in _changed_in(one, before, after)
+            ]
+            if changed:
+                yield pipeline.name, changed
+
+
+def _changed_in(read: PlannedTable, before: Catalog, after: Catalog) -> Iterator[str]:
+    old = before.table(read.name)
+    new = next((table for table in after.tables if table.name == read.name), None)
+    if new is None or (new.key, new.replica_identity) != (old.key, old.replica_identity):
+        yield str(read.name)
+        return
+    there = {column.name: column for column in new.columns}
+    yield from (
+        f"{read.name}.{name}" for name in read.columns if there.get(name) != old.column(name)
+    )
 
 
 def _table_changes(before: Table, after: Table) -> Iterator[str]:

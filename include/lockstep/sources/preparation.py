@@ -20,6 +20,18 @@ _OPTIONS = sql.SQL(
 )
 
 
+_WHO = (
+    ("CREATE ROLE", "a role with CREATEROLE; for REPLICATION, with REPLICATION"),
+    ("ALTER ROLE", "a role with CREATEROLE; for REPLICATION, with REPLICATION"),
+    ("ALTER TABLE", "the table's owner"),
+    ("GRANT CONNECT", "the database's owner"),
+    ("GRANT USAGE", "the schema's owner"),
+    ("GRANT", "the tables' owner"),
+    ("CREATE PUBLICATION", "the tables' owner, with CREATE on the database"),
+    ("ALTER PUBLICATION", "the publication's owner, who owns the tables"),
+)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is to be captured, by whom. tables: of the catalog, each with a primary key."""
@@ -41,6 +53,14 @@ def missing_statements(wanted: Wanted, state: DatabaseState) -> list[str]:
         *_grants(wanted, state),
         *_publication(wanted, state),
     ]
+
+
+def who_runs(statement: str) -> str:
+    """Who may run one of the missing statements, if no superuser does (the manual, by command)."""
+    for start, who in _WHO:
+        if statement.startswith(start):
+            return who
+    return ""
 
 
 def warnings(wanted: Wanted, state: DatabaseState) -> list[str]:

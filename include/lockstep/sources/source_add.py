@@ -51,8 +51,8 @@ class Request:
 class AddedSource:
     """What was found. refused: columns that no pipeline can read, each with why.
 
-    tables: those to capture. statements: SQL that an administrator is to run. changes: since the
-    catalog of before; None without one. is_to_be_read_again: the statements change what the catalog
+    tables: those to capture. statements: SQL that an administrator is to run. before: the catalog
+    that there was; None without one. is_to_be_read_again: the statements change what the catalog
     says of a table.
     """
 
@@ -61,7 +61,12 @@ class AddedSource:
     refused: list[TypeRefusedError]
     statements: list[str]
     warnings: list[str]
-    changes: list[str] | None
+    before: Catalog | None
+
+    @property
+    def changes(self) -> list[str] | None:
+        """Since the catalog of before."""
+        return None if self.before is None else catalog_changes(self.before, self.catalog)
 
     @property
     def is_to_be_read_again(self) -> bool:
@@ -74,6 +79,25 @@ def add_source(settings: Settings, request: Request) -> AddedSource:
     Guarantee: when this raises, the folder is as it was. Raises ConfigurationError, PipelineError
     or PostgresUnavailableError.
     """
+    text, added = _look_at(settings, request)
+    _write(settings.project / SOURCES / request.name, text, write_catalog(added.catalog))
+    return added
+
+
+def check_source(settings: Settings, name: str) -> AddedSource:
+    """What `add_source` would find and write now, of a source that is there; nothing is written.
+
+    Raises PipelineError when there is no such source, otherwise as add_source does.
+    """
+    if not (settings.project / SOURCES / name / SOURCE_FILE).exists():
+        raise PipelineError(
+            f"there is no source {name}: `lockstep source add {name} postgres://…` adds it"
+        )
+    return _look_at(settings, Request(name))[1]
+
+
+def _look_at(settings: Settings, request: Request) -> tuple[str, AddedSource]:
+    """The text of source.toml, empty when the file is there already; and what was found."""
     _check_name(settings.project, request.name)
     text, manifest = _manifest(settings.project, request)
     before = read_source(settings.project, request.name).catalog
@@ -92,10 +116,9 @@ def add_source(settings: Settings, request: Request) -> AddedSource:
         refused=_refused(catalog),
         statements=missing_statements(wanted, state),
         warnings=warnings(wanted, state),
-        changes=None if before is None else catalog_changes(before, catalog),
+        before=before,
     )
-    _write(settings.project / SOURCES / request.name, text, write_catalog(catalog))
-    return added
+    return text, added
 
 
 def _check_name(project: Path, name: str) -> None:
