@@ -89,7 +89,7 @@ def run_pipeline(
                 found = ViewReader(session, target, exported).rows(plan, window, slice_rows)
             else:
                 reader = SourceReader(session, target, exported)
-                facts = _bind_tables(reader, plan, window, slice_rows)
+                facts = bind_tables(reader, plan, window, slice_rows)
                 found = with_read_origins(run(session, rewritten), facts, plan)
             with _kept(with_origin(found, plan, cut)) as result:
                 rows = require_sound(plan, result, window, rewritten)
@@ -99,7 +99,7 @@ def run_pipeline(
     return PipelineRun(commit, time.monotonic() - started)
 
 
-def _bind_tables(
+def bind_tables(
     reader: SourceReader, plan: Plan, window: Window | None, slice_rows: int
 ) -> "DataFrame":
     """Of the fact only the window's rows, where a column of it says which these are, and of the

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.cli.pipeline_compare import compare
+from lockstep.cli.pipeline_explain import explain
 from lockstep.cli.pipeline_lock import lock
 from lockstep.cli.pipeline_new import new
 from lockstep.cli.pipeline_prepare import prepare
@@ -28,6 +29,7 @@ NO_PIPELINE = "the project has no pipeline: one is a folder of include/sql with 
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(new)
+app.command()(explain)
 app.command()(run)
 app.command()(stream)
 app.command()(prepare)
@@ -67,12 +69,24 @@ def check(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Only this one. Default: all, and all sources.")
     ] = "",
+    rows: Annotated[
+        bool,
+        typer.Option(
+            "--rows",
+            help="Compare the rows of its view with those of its query, too, under one snapshot of "
+            "the database.",
+        ),
+    ] = False,
+    start: Annotated[
+        str, typer.Argument(metavar="[START]", help="With --rows: of the window, ISO 8601.")
+    ] = "",
+    end: Annotated[str, typer.Argument(metavar="[END]", help="Not part of the window.")] = "",
 ) -> None:
     """Read manifests, catalogs, queries and checks, and name each problem with file and line.
 
-    Exits with 2 when there is one. Neither a database nor Spark is asked: what the result's columns
-    are, which checks are about, is in result.lock. Files are named as they are below the project's
-    folder.
+    Exits with 2 when there is one. Neither a database nor Spark is asked but with --rows, which
+    exits with 1 when view and query differ: what the result's columns are, which checks are about,
+    is in result.lock. Files are named as they are below the project's folder.
     """
     from lockstep.pipeline.errors import ManifestError, PipelineError
     from lockstep.pipeline.project import read_project
@@ -98,6 +112,10 @@ def check(
         typer.echo(NO_PIPELINE)
     if refused:
         raise typer.Exit(PipelineError.exit_code)
+    if rows:
+        from lockstep.cli.pipeline_rows import check_rows
+
+        check_rows(name, start, end)
 
 
 @app.command()

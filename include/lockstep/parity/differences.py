@@ -24,7 +24,6 @@ and what the query gives there (key, values, at_lsn)."""
 COMMIT = ("op", "tx_id", "commit_lsn", "committed_at")
 """What is kept of a change, apart from its values."""
 _OF_ROW = (*COMMIT, "is_raced", "look_up")
-_FLOATS = ("double", "float")
 _DIFFERENCES = Template("""WITH changes AS (
     SELECT
         $key,
@@ -203,18 +202,9 @@ def _is_explained(plan: Plan, name: str) -> str:
 
 
 def _is_equal(plan: Plan, name: str, one: str, other: str) -> str:
-    """The condition for the same value of a column on two sides; null equals null.
-
-    Of a double also for one that is as near as the manifest tolerates. As a share of the smaller
-    one: no number is near an infinite one, none near NaN, which for Spark exceeds all.
-    """
-    one, other = f"{one}.{name}", f"{other}.{name}"
-    of_result = values_of(plan)[value_names(plan).index(name)]
-    epsilon = plan.manifest.tolerate.float_epsilon
-    if not epsilon or plan.result.columns[of_result] not in _FLOATS:
-        return f"{one} <=> {other}"
-    nearest = f"{float(epsilon)!r}D * LEAST(ABS({one}), ABS({other}))"
-    return f"({one} <=> {other} OR COALESCE(ABS({one} - {other}) <= {nearest}, FALSE))"
+    """The condition for the same value of a column on two sides, as the manifest has it."""
+    kind = plan.result.columns[values_of(plan)[value_names(plan).index(name)]]
+    return plan.manifest.tolerate.same(kind, f"{one}.{name}", f"{other}.{name}")
 
 
 def _same(key: Iterable[str], one: str, other: str) -> str:

@@ -14,6 +14,7 @@ from lockstep.pipeline.fields import Unrepeated
 from lockstep.pipeline.modes import Mode, Tolerable
 from lockstep.pipeline.toml_file import Strict
 
+_FLOATS = ("double", "float")
 RACED_SHARE_MAX = Decimal("0.01")
 """A look-up asks half a second after the commit, and a restart of its driver delays those of half a
 minute: less than 1 % of an hour, even if all it looks up is renamed meanwhile."""
@@ -79,6 +80,17 @@ class Tolerate(Strict):
         "share of the smaller one, and still be the same; for a view's values, which PostgreSQL "
         "sums up in another order than Spark",
     )
+
+    def same(self, kind: str, one: str, other: str) -> str:
+        """The condition, in Spark's SQL, for two values of a type being the same; null equals null.
+
+        Of a double also for one that is near enough. As a share of the smaller one: no number is
+        near an infinite one, none near NaN, which for Spark exceeds all.
+        """
+        if not self.float_epsilon or kind not in _FLOATS:
+            return f"{one} <=> {other}"
+        nearest = f"{float(self.float_epsilon)!r}D * LEAST(ABS({one}), ABS({other}))"
+        return f"({one} <=> {other} OR COALESCE(ABS({one} - {other}) <= {nearest}, FALSE))"
 
     def of(self, mode: Mode) -> tuple[Tolerable, ...]:
         """The classes that a mode may differ by; none of the hourly run itself."""

@@ -1,0 +1,65 @@
+"""`lockstep pipeline check --rows`: the view beside the query. Only the talking is here."""
+
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lockstep.errors import ConfigurationError
+from lockstep.settings import Settings
+
+if TYPE_CHECKING:
+    from lockstep.batch.view_check import DifferentRow, ViewCheck
+
+
+def check_rows(name: str, start: str, end: str) -> None:
+    """Print how the view and the query of a pipeline differ in a window; exit with 1 if they do."""
+    from lockstep.batch.pipeline_preflight import check_ready, window_of
+    from lockstep.batch.view_check import check_view
+    from lockstep.model.modes import ReadMode
+    from lockstep.pipeline.plan import plan_of
+    from lockstep.pipeline.project import read_project
+    from lockstep.spark import FEW_ROWS, spark_session
+
+    if not name:
+        raise ConfigurationError("--rows compares one pipeline: name it")
+    settings = Settings.load()
+    pipeline = read_project(settings.project).pipeline(name)
+    plan = plan_of(pipeline)
+    window = window_of(plan, start, end)
+    for read in (ReadMode.VIEW, ReadMode.TABLES):
+        check_ready(settings, pipeline, plan, read)
+    spark = spark_session(settings, f"lockstep check of {name}", FEW_ROWS)
+    try:
+        found = check_view(spark, settings, pipeline, window)
+    finally:
+        spark.stop()
+    _show(Console(highlight=False), plan.key, found)
+    if not found.is_same:
+        raise typer.Exit(1)
+
+
+def _show(console: Console, key: tuple[str, ...], found: "ViewCheck") -> None:
+    if found.is_same:
+        console.print(f"view and query have the same {found.rows:,} rows")
+        return
+    console.print(
+        f"of {found.rows:,} rows {found.differing:,} differ, {found.only_in_view:,} are in the "
+        f"view alone, {found.only_in_query:,} in the query alone; the first of each:"
+    )
+    table = Table(box=None, pad_edge=False)
+    for title in (", ".join(key), "column", "view", "query"):
+        table.add_column(title, overflow="fold")
+    for row in found.examples:
+        for cells in _cells(row):
+            table.add_row(*cells)
+    console.print(table)
+
+
+def _cells(row: "DifferentRow") -> list[tuple[str, str, str, str]]:
+    shown = ", ".join(map(str, row.key))
+    if row.view is None or row.query is None:
+        view, query = ("", "no row") if row.query is None else ("no row", "")
+        return [(shown, "", view, query)]
+    return [(shown, name, str(row.view[name]), str(row.query[name])) for name in row.view]

@@ -1,0 +1,104 @@
+"""`lockstep pipeline check --rows`: a view and its query beside each other, row by row."""
+
+from decimal import Decimal
+
+import pytest
+from lockstep.batch.errors import ResultRefusedError
+from lockstep.batch.view_check import KEPT_OF_A_KIND, ViewCheck, check_view
+from lockstep.cli.pipeline_rows import _show
+from lockstep.model.window import Window
+from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from tests.plant.conftest import PlantProject
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+WINDOW = Window.parse("2026-03-28T12:00Z", "2026-03-28T13:00Z")
+ROWS = """
+INSERT INTO public.$site VALUES ('n', 'North');
+INSERT INTO $schema.$sensor
+SELECT ('00000000-0000-0000-0000-00000000000' || n)::uuid, n, 'sensor ' || n, n, 'n'
+FROM generate_series(1, 3) AS n;
+INSERT INTO $schema.$fact
+SELECT ('10000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid,
+    ('00000000-0000-0000-0000-00000000000' || 1 + n % 4)::uuid, n,
+    timestamptz '2026-03-28 11:30+00' + n * interval '1 min'
+FROM generate_series(0, 119) AS n;
+"""
+VIEW = """
+CREATE OR REPLACE VIEW $schema.seen AS
+SELECT r.$id AS $reading_id, r.$taken_at AS $measured_at, s.$name AS $sensor_name, {city} AS $city,
+    {amount} AS $amount
+FROM $schema.$fact AS r
+LEFT JOIN $schema.$sensor AS s ON r.$sensor_id = s.$id
+LEFT JOIN public.$site AS w ON s.$site_code = w.$code {where};
+GRANT SELECT ON $schema.seen TO $reader;
+"""
+
+
+@pytest.fixture
+def seen(plant: PlantProject) -> PlantProject:
+    plant.execute(ROWS)
+    file = plant.folder / PIPELINES / plant.plant.pipeline / PIPELINE_FILE
+    view = f'view = "{plant.plant.schema}.seen"\n\n[tolerate]'
+    file.write_text(file.read_text().replace("[tolerate]", view, 1))
+    return plant
+
+
+def checked(
+    spark: SparkSession,
+    plant: PlantProject,
+    city: str = "w.$city",
+    amount: str = "r.$value * s.$factor",
+    where: str = "",
+) -> ViewCheck:
+    plant.execute(VIEW.format(city=city, amount=amount, where=where))
+    pipeline = plant.project.pipeline(plant.plant.pipeline)
+    return check_view(spark, plant.settings, pipeline, WINDOW)
+
+
+def test_a_view_of_the_same_meaning_has_the_same_rows(
+    spark: SparkSession, seen: PlantProject
+) -> None:
+    assert checked(spark, seen) == ViewCheck(60, 0, 0, 0, ())
+
+
+def test_a_view_of_another_meaning_is_named_with_its_first_rows(
+    spark: SparkSession, seen: PlantProject
+) -> None:
+    """Every fourth reading is of no sensor."""
+    found = checked(spark, seen, amount="round(r.$value * coalesce(s.$factor, 0))")
+    assert (found.rows, found.differing, found.is_same) == (60, 15, False)
+    assert len(found.examples) == KEPT_OF_A_KIND
+    names = seen.plant
+    assert {tuple(row.view) for row in found.examples} == {(names.amount,)}
+    assert found.examples[0].view == {names.amount: Decimal(0)}
+    assert found.examples[0].query == {names.amount: None}
+
+
+def test_rows_of_one_side_alone_are_counted_with_the_window_of_each(
+    spark: SparkSession, seen: PlantProject
+) -> None:
+    found = checked(spark, seen, where="WHERE s.$id IS NOT NULL")
+    assert (found.rows, found.only_in_query, found.only_in_view, found.differing) == (60, 15, 0, 0)
+    assert all(row.view is None and row.query for row in found.examples)
+
+
+def test_a_key_that_the_view_gives_twice_is_refused(
+    spark: SparkSession, seen: PlantProject
+) -> None:
+    with pytest.raises(ResultRefusedError, match="has 2 rows of the key"):
+        checked(spark, seen, where="CROSS JOIN generate_series(1, 2)")
+
+
+def test_what_is_printed_names_key_column_and_both_values(
+    spark: SparkSession, seen: PlantProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = checked(spark, seen, city="coalesce(w.$city, 'none')")
+    _show(Console(highlight=False, width=100), ("reading",), found)
+    shown = capsys.readouterr().out
+    assert "of 60 rows 15 differ, 0 are in the view alone, 0 in the query alone" in shown
+    first = next(line for line in shown.splitlines() if line.startswith("10000000"))
+    assert first.split()[1:] == [seen.plant.city, "none", "None"]
