@@ -193,4 +193,5 @@ say python "$version, $venv/bin/python"
 say java "$java_version, $java"
 install_packages
 install_lockstep
-"$venv/bin/lockstep" setup
+"$venv/bin/python" -m lockstep.jars
+"$venv/bin/python" -m lockstep.streams.class_archive

@@ -1,11 +1,10 @@
 """`lockstep source check` and `refresh`: what a source's database lacks, and what changed there."""
 
 import pytest
-from click.testing import Result
 from lockstep.cli import app
 from lockstep.errors import LockstepError
 from lockstep.pipeline.errors import PipelineError
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tests.plant.conftest import PlantProject
 
