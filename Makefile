@@ -1,6 +1,6 @@
 # What a person does with this project. GNU make 3.81 (macOS) is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo test test-fast mutants lint format bench soak requirements jars-lock clean
+.PHONY: help setup up down demo test test-fast mutants lint format bench soak requirements reference jars-lock clean
 
 BIN := .venv/bin
 DATA := tests/data/small_pizzeria
@@ -53,6 +53,9 @@ requirements: setup ## Compile requirements.in and requirements-dev.in, with has
 		>include/lockstep/new_project/files/constraints.txt
 	@$(COMPILE) requirements-dev.in -o requirements-dev.txt \
 		$$(sed -n '/;/d; s/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.txt)
+
+reference: setup ## Write docs/reference.md from the commands and manifests
+	@$(BIN)/python -m lockstep_tools.reference
 
 jars-lock: setup ## Resolve ivy.xml and write jars.sha256 again
 	@$(BIN)/python -m lockstep.jars --lock

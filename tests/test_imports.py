@@ -114,6 +114,7 @@ ALLOWED = {
         *("pizzeria.demo", "pizzeria.errors", "pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.errors": {"errors"},
+    "lockstep_tools.reference": {"cli", "pipeline", "project"},
     "lockstep_tools.soak": FOUNDATION
     | {
         *("airflow_admin", "capture", "cdc", "devstack", "host", "observe", "pipeline"),

@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.batch.pipeline_preflight import require_window
+from lockstep.batch.pipeline_preflight import check_ready, require_window, window_of
 from lockstep.batch.pipeline_rows import in_window, require_sound
 from lockstep.batch.pipeline_run import bind_tables
 from lockstep.batch.spark_errors import spark_failures
 from lockstep.cdc.cuts import exported_snapshot
 from lockstep.enrich.plans import run
+from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan, plan_of
-from lockstep.pipeline.project import Pipeline
+from lockstep.pipeline.project import Pipeline, read_project
 from lockstep.pipeline.query.at import at_snapshot
 from lockstep.pipeline.row_keys import Key
 from lockstep.settings import Settings
@@ -25,6 +26,7 @@ from lockstep.sources.postgres import connect_to
 from lockstep.sources.source_database import reader_of
 from lockstep.sources.source_tables import SourceReader
 from lockstep.sources.source_view import ViewReader
+from lockstep.spark import FEW_ROWS, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,6 +92,25 @@ def check_view(
         finally:
             for rows in kept.values():
                 rows.unpersist()
+
+
+def check_named(name: str, start: str, end: str) -> tuple[Plan, ViewCheck]:
+    """Check a pipeline's view in the window of ISO 8601 text, in a session of its own.
+
+    Raises LockstepError: what is wrong with project, window or database before Spark is started,
+    the others as check_view does.
+    """
+    settings = Settings.load()
+    pipeline = read_project(settings.project).pipeline(name)
+    plan = plan_of(pipeline)
+    window = window_of(plan, start, end)
+    for read in (ReadMode.VIEW, ReadMode.TABLES):
+        check_ready(settings, pipeline, plan, read)
+    spark = spark_session(settings, f"lockstep check of {name}", FEW_ROWS)
+    try:
+        return plan, check_view(spark, settings, pipeline, window)
+    finally:
+        spark.stop()
 
 
 def _compared(plan: Plan, view: "DataFrame", query: "DataFrame") -> ViewCheck:

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.table import Table
 
 from lockstep.errors import ConfigurationError
-from lockstep.settings import Settings
 
 if TYPE_CHECKING:
     from lockstep.batch.view_check import DifferentRow, ViewCheck
@@ -15,26 +14,11 @@ if TYPE_CHECKING:
 
 def check_rows(name: str, start: str, end: str) -> None:
     """Print how the view and the query of a pipeline differ in a window; exit with 1 if they do."""
-    from lockstep.batch.pipeline_preflight import check_ready, window_of
-    from lockstep.batch.view_check import check_view
-    from lockstep.model.modes import ReadMode
-    from lockstep.pipeline.plan import plan_of
-    from lockstep.pipeline.project import read_project
-    from lockstep.spark import FEW_ROWS, spark_session
+    from lockstep.batch.view_check import check_named
 
     if not name:
         raise ConfigurationError("--rows compares one pipeline: name it")
-    settings = Settings.load()
-    pipeline = read_project(settings.project).pipeline(name)
-    plan = plan_of(pipeline)
-    window = window_of(plan, start, end)
-    for read in (ReadMode.VIEW, ReadMode.TABLES):
-        check_ready(settings, pipeline, plan, read)
-    spark = spark_session(settings, f"lockstep check of {name}", FEW_ROWS)
-    try:
-        found = check_view(spark, settings, pipeline, window)
-    finally:
-        spark.stop()
+    plan, found = check_named(name, start, end)
     _show(Console(highlight=False), plan.key, found)
     if not found.is_same:
         raise typer.Exit(1)
