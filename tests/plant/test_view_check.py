@@ -1,13 +1,16 @@
-"""`lockstep pipeline check --rows`: a view and its query beside each other, row by row."""
+"""`lockstep pipeline check --rows` and `preview`: a view and its query beside each other."""
 
 from decimal import Decimal
 
 import pytest
 from lockstep.batch.errors import ResultRefusedError
+from lockstep.batch.preview import preview
 from lockstep.batch.view_check import KEPT_OF_A_KIND, ViewCheck, check_view
 from lockstep.cli.pipeline_rows import _show
 from lockstep.model.window import Window
+from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
+from lockstep.pipeline.result import RESULT_FILE
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -102,3 +105,16 @@ def test_what_is_printed_names_key_column_and_both_values(
     assert "of 60 rows 15 differ, 0 are in the view alone, 0 in the query alone" in shown
     first = next(line for line in shown.splitlines() if line.startswith("10000000"))
     assert first.split()[1:] == [seen.plant.city, "none", "None"]
+
+
+def test_a_preview_has_the_first_rows_of_the_query_and_needs_no_lock(
+    spark: SparkSession, seen: PlantProject
+) -> None:
+    names = seen.plant
+    (seen.folder / PIPELINES / names.pipeline / RESULT_FILE).unlink()
+    pipeline = seen.project.pipeline(names.pipeline)
+    rows = preview(spark, seen.settings, pipeline, WINDOW, 3)
+    assert [row[names.measured_at].minute for row in rows] == [0, 1, 2]
+    assert [row[names.sensor_name] for row in rows] == ["sensor 3", None, "sensor 1"]
+    assert tuple(rows[0]) == plan_of(pipeline).outputs
+    assert not (seen.folder / "lakehouse").exists()

@@ -14,6 +14,7 @@ from lockstep.cli.pipeline_explain import explain
 from lockstep.cli.pipeline_lock import lock
 from lockstep.cli.pipeline_new import new
 from lockstep.cli.pipeline_prepare import prepare
+from lockstep.cli.pipeline_preview import preview
 from lockstep.cli.pipeline_run import run
 from lockstep.cli.pipeline_stream import stream
 from lockstep.cli.remove import remove_pipeline
@@ -30,6 +31,7 @@ NO_PIPELINE = "the project has no pipeline: one is a folder of include/sql with 
 app = typer.Typer(no_args_is_help=True)
 app.command()(new)
 app.command()(explain)
+app.command()(preview)
 app.command()(run)
 app.command()(stream)
 app.command()(prepare)
