@@ -14,7 +14,7 @@ import pytest
 from deltalake import write_deltalake
 from lockstep.ledger.formatting import explanation
 from lockstep.model.verdict import DifferenceClass, Verdict
-from lockstep.parity import bindings, comparison, proof
+from lockstep.parity import bindings, comparison, few_rows, proof
 from lockstep.parity.comparison import Compared
 from lockstep.parity.differences import BATCH_ROWS, COMMIT, STREAM_CHANGES, differences_sql
 from lockstep.parity.points import Cuts
@@ -43,6 +43,13 @@ pytestmark = pytest.mark.spark
 
 ROUNDS = 4
 FAULTS_OF_A_ROUND = 60
+
+
+@pytest.fixture(params=["few", "many"])
+def rows_read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How a window's rows are read: by delta-rs when they are few, else by Spark."""
+    if request.param == "many":
+        monkeypatch.setattr(few_rows, "ROWS_MAX", -1)
 
 
 @pytest.fixture
@@ -88,6 +95,7 @@ def test_repaired_orders_are_judged_at_the_cut_of_their_last_repair(
     assert {"equal", "dimension_drift"} <= set(classes)
 
 
+@pytest.mark.usefixtures("rows_read")
 def test_each_planted_fault_is_found_in_its_class_and_nothing_else_is(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
@@ -242,6 +250,7 @@ def test_an_order_that_is_missing_says_who_wrote_it(spark: SparkSession, tmp_pat
     assert one.stream is None
 
 
+@pytest.mark.usefixtures("rows_read")
 def test_a_quiet_window_agrees(spark: SparkSession, tmp_path: Path) -> None:
     tables = Tables(Shop(1).evening(50), tmp_path)
     tables.batch, tables.log = [], []
@@ -302,6 +311,7 @@ def test_the_policy_tolerates_drift_and_the_look_ups_race(
     assert policy.verdict(mode, {kind: 0}, 0) is Verdict.PASS
 
 
+@pytest.mark.usefixtures("rows_read")
 def test_rows_are_found_by_time_and_their_changes_by_a_key_of_two_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -429,3 +439,20 @@ def test_all_mismatches_are_judged_though_a_few_at_a_time_and_few_are_kept(
     assert compared.counts == expected
     kept = Counter(str(one.kind) for one in compared.differing)
     assert kept == {kind: min(number, 5) for kind, number in expected.items()}
+
+
+def test_more_changes_than_few_are_read_by_spark(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few rows may have changed often: their changes are counted, too."""
+    tables = Tables(some_evening(random.Random(seed), 1), tmp_path)
+    found = found_in(tables.compare(spark))
+    ready = tables.ready()
+    settings, bounds = tables.settings, few_rows.KeyBounds("0", "999999")
+    asked = (settings, PLAN, WINDOW, Mode.TEMPORAL, ready)
+    assert few_rows.read_few(*asked) is not None
+    by_bounds, without = few_rows.read_few(*asked, bounds), few_rows.read_few(*asked)
+    assert [one.num_rows for one in by_bounds] == [one.num_rows for one in without]
+    monkeypatch.setattr(few_rows, "CHANGES_MAX", without[1].num_rows - 1)
+    assert few_rows.read_few(*asked) is None
+    assert found_in(tables.compare(spark)) == found == tables.history.expected()

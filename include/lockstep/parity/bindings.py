@@ -1,6 +1,7 @@
 """Both sides of a window as the views of differences.py, each table at one version."""
 
-from typing import TYPE_CHECKING, Any
+from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from lockstep.parity.differences import (
     value_names,
     values_of,
 )
+from lockstep.parity.few_rows import KeyBounds, read_few
 from lockstep.parity.points import Cuts
 from lockstep.parity.proof import key_schema
 from lockstep.parity.readiness import Readiness
@@ -60,23 +62,38 @@ def bind_both_sides(
     A row's change may lie outside the window by its time only, so rows are found by time first, and
     their changes by key; bounds of the keys let Delta skip most files of a long history.
     """
-    from pyspark.sql import functions as F  # noqa: N812
+    bounds = _bounds_of_keys(settings, plan, window, mode, ready)
+    few = read_few(settings, plan, window, mode, ready, bounds)
+    if few is None:
+        batch, changes = _scanned(session, settings, plan, window, mode, ready, bounds)
+    else:
+        batch, changes = map(session.createDataFrame, few)
+    hourly = _of_key(plan, batch, has_repeated_keys(settings, plan, window, ready))
+    hourly.createOrReplaceTempView(BATCH_ROWS)
+    own = [*COMMIT, "is_raced"]
+    changes.select(*_keys(plan), *_values(plan), *own, _look_up(changes)).createOrReplaceTempView(
+        STREAM_CHANGES
+    )
 
+
+def _scanned(  # noqa: PLR0913, PLR0917 - what a comparison is of
+    session: "SparkSession",
+    settings: Settings,
+    plan: Plan,
+    window: Window,
+    mode: Mode,
+    ready: Readiness,
+    bounds: KeyBounds | None,
+) -> tuple["DataFrame", "DataFrame"]:
+    """What read_few gives, as Spark reads it, of any number of rows."""
     time, key = quoted(plan.time), [quoted(name) for name in plan.key]
     batch = _at(session, settings, plan.hourly_table, ready.batch_version)
     batch = batch.where(inside(window, time))
     log = _at(session, settings, plan.change_log(mode), ready.stream_version)
     keys = batch.select(*key).union(log.where(of_time(window, time)).select(*key))
-    if _is_bounded(plan):
-        first, last = _bounds_of_keys(settings, plan, window, mode, ready)
-        log = log.where(F.col(key[0]).between(F.lit(first), F.lit(last)))
-    changes = log.join(keys, list(plan.key), "left_semi")
-    hourly = _of_key(plan, batch, has_repeated_keys(settings, plan, window, ready))
-    hourly.createOrReplaceTempView(BATCH_ROWS)
-    own = [*COMMIT, "is_raced"]
-    changes.select(*_keys(plan), *_values(plan), *own, _look_up(log)).createOrReplaceTempView(
-        STREAM_CHANGES
-    )
+    if bounds:
+        log = log.where(f"{key[0]} BETWEEN {bounds.least} AND {bounds.greatest}")
+    return batch, log.join(keys, list(plan.key), "left_semi")
 
 
 def bind_repaired(session: "SparkSession", plan: Plan, cuts: Cuts) -> None:
@@ -151,25 +168,35 @@ def _look_up(log: "DataFrame") -> "Column":
     return snapshot.alias("look_up")
 
 
-def _is_bounded(plan: Plan) -> bool:
-    return len(plan.key) == 1 and plan.fact.key_types[0].delta in _BOUNDED
-
-
 def _bounds_of_keys(
     settings: Settings, plan: Plan, window: Window, mode: Mode, ready: Readiness
-) -> tuple[Any, Any]:
-    """The least and the greatest key of the rows that either side has in the window; None of none.
+) -> KeyBounds | None:
+    """Of the rows that either side has in the window; None where keys are not in order of time.
 
     Without Spark, which would take a job for it.
     """
+    if len(plan.key) != 1 or plan.fact.key_types[0].delta not in _BOUNDED:
+        return None
     name, time = row_keys.quoted(plan.key[0]), row_keys.quoted(plan.time)
-    bounds = []
+    found = []
     for table_name, version, condition in (
         (plan.hourly_table, ready.batch_version, inside(window, time)),
         (plan.change_log(mode), ready.stream_version, of_time(window, time)),
     ):
         table = open_table(settings.table_uri(table_name), version)
         query = f"SELECT min({name}), max({name}) FROM rows_of WHERE {condition}"  # noqa: S608
-        (found,) = run_query(query, {"rows_of": table}).read_all().to_pylist()
-        bounds += [value for value in found.values() if value is not None]
-    return min(bounds, default=None), max(bounds, default=None)
+        (row,) = run_query(query, {"rows_of": table}).read_all().to_pylist()
+        found += [value for value in row.values() if value is not None]
+    return KeyBounds(_literal(min(found, default=None)), _literal(max(found, default=None)))
+
+
+def _literal(value: int | date | datetime | None) -> str:
+    """In SQL that Spark and DataFusion both read."""
+    match value:
+        case None:
+            return "NULL"
+        case datetime():
+            return f"TIMESTAMP '{value.isoformat()}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+    return str(value)
