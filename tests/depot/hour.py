@@ -168,7 +168,7 @@ def print_verdicts(settings: Settings, began: datetime) -> None:
             due = windows.due_at(line.window)
             if due >= began:
                 console.print(
-                    f"{pipeline} {line.mode}, {line.window}: {line.verdict}, "
+                    f"{pipeline} {line.mode}, {line.window}: {line.verdict} {line.reason}, "
                     f"{line.orders_compared:,} rows, {(line.checked_at - due).total_seconds():.0f} "
                     "s after it was due"
                 )
