@@ -5,6 +5,7 @@ import math
 import random
 import sys
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from deltalake import write_deltalake
 from lockstep.ledger.formatting import explanation
 from lockstep.model.verdict import DifferenceClass, Verdict
-from lockstep.parity import bindings, comparison, few_rows, proof
+from lockstep.parity import bindings, comparison, proof, sides
 from lockstep.parity.comparison import Compared
 from lockstep.parity.differences import BATCH_ROWS, COMMIT, STREAM_CHANGES, differences_sql
 from lockstep.parity.points import Cuts
@@ -49,7 +50,7 @@ FAULTS_OF_A_ROUND = 60
 def rows_read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How a window's rows are read: by delta-rs when they are few, else by Spark."""
     if request.param == "many":
-        monkeypatch.setattr(few_rows, "ROWS_MAX", -1)
+        monkeypatch.setattr(sides, "ROWS_MAX", -1)
 
 
 @pytest.fixture
@@ -447,12 +448,12 @@ def test_more_changes_than_few_are_read_by_spark(
     """A few rows may have changed often: their changes are counted, too."""
     tables = Tables(some_evening(random.Random(seed), 1), tmp_path)
     found = found_in(tables.compare(spark))
-    ready = tables.ready()
-    settings, bounds = tables.settings, few_rows.KeyBounds("0", "999999")
-    asked = (settings, PLAN, WINDOW, Mode.TEMPORAL, ready)
-    assert few_rows.read_few(*asked) is not None
-    by_bounds, without = few_rows.read_few(*asked, bounds), few_rows.read_few(*asked)
+    asked = sides.Sides(tables.settings, PLAN, WINDOW, Mode.TEMPORAL, tables.ready())
+    by_bounds = asked.few()
+    monkeypatch.setattr(sides, "_BOUNDED", ())
+    without = replace(asked).few()
+    assert (asked.key_bounds is None, replace(asked).key_bounds) == (False, None)
     assert [one.num_rows for one in by_bounds] == [one.num_rows for one in without]
-    monkeypatch.setattr(few_rows, "CHANGES_MAX", without[1].num_rows - 1)
-    assert few_rows.read_few(*asked) is None
+    monkeypatch.setattr(sides, "CHANGES_MAX", without[1].num_rows - 1)
+    assert asked.few() is None
     assert found_in(tables.compare(spark)) == found == tables.history.expected()

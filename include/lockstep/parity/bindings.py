@@ -1,6 +1,5 @@
 """Both sides of a window as the views of differences.py, each table at one version."""
 
-from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,23 +15,18 @@ from lockstep.parity.differences import (
     value_names,
     values_of,
 )
-from lockstep.parity.few_rows import KeyBounds, read_few
 from lockstep.parity.points import Cuts
 from lockstep.parity.proof import key_schema
 from lockstep.parity.readiness import Readiness
-from lockstep.pipeline import row_keys
+from lockstep.parity.sides import Sides
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.settings import Settings
 from lockstep.sinks.window_conditions import inside, of_time
-from lockstep.sources.delta import open_table, run_query
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-_BOUNDED = ("smallint", "int", "bigint", "date", "timestamp")
-"""Types of keys that come in about the order of time, so that bounds leave out other files."""
 
 
 def schema_differences(
@@ -62,13 +56,10 @@ def bind_both_sides(
     A row's change may lie outside the window by its time only, so rows are found by time first, and
     their changes by key; bounds of the keys let Delta skip most files of a long history.
     """
-    bounds = _bounds_of_keys(settings, plan, window, mode, ready)
-    few = read_few(settings, plan, window, mode, ready, bounds)
-    if few is None:
-        batch, changes = _scanned(session, settings, plan, window, mode, ready, bounds)
-    else:
-        batch, changes = map(session.createDataFrame, few)
-    hourly = _of_key(plan, batch, has_repeated_keys(settings, plan, window, ready))
+    sides = Sides(settings, plan, window, mode, ready)
+    few = sides.few()
+    batch, changes = map(session.createDataFrame, few) if few else _scanned(session, sides)
+    hourly = _of_key(plan, batch, sides.has_repeated_keys())
     hourly.createOrReplaceTempView(BATCH_ROWS)
     own = [*COMMIT, "is_raced"]
     changes.select(*_keys(plan), *_values(plan), *own, _look_up(changes)).createOrReplaceTempView(
@@ -76,22 +67,15 @@ def bind_both_sides(
     )
 
 
-def _scanned(  # noqa: PLR0913, PLR0917 - what a comparison is of
-    session: "SparkSession",
-    settings: Settings,
-    plan: Plan,
-    window: Window,
-    mode: Mode,
-    ready: Readiness,
-    bounds: KeyBounds | None,
-) -> tuple["DataFrame", "DataFrame"]:
-    """What read_few gives, as Spark reads it, of any number of rows."""
+def _scanned(session: "SparkSession", sides: Sides) -> tuple["DataFrame", "DataFrame"]:
+    """What sides.few() gives, as Spark reads it, of any number of rows."""
+    plan, window, ready = sides.plan, sides.window, sides.ready
     time, key = quoted(plan.time), [quoted(name) for name in plan.key]
-    batch = _at(session, settings, plan.hourly_table, ready.batch_version)
+    batch = _at(session, sides.settings, plan.hourly_table, ready.batch_version)
     batch = batch.where(inside(window, time))
-    log = _at(session, settings, plan.change_log(mode), ready.stream_version)
+    log = _at(session, sides.settings, plan.change_log(sides.mode), ready.stream_version)
     keys = batch.select(*key).union(log.where(of_time(window, time)).select(*key))
-    if bounds:
+    if bounds := sides.key_bounds:
         log = log.where(f"{key[0]} BETWEEN {bounds.least} AND {bounds.greatest}")
     return batch, log.join(keys, list(plan.key), "left_semi")
 
@@ -109,16 +93,6 @@ def bind_repaired(session: "SparkSession", plan: Plan, cuts: Cuts) -> None:
 def _at(spark: "SparkSession", settings: Settings, table: str, version: int) -> "DataFrame":
     reader = spark.read.format("delta").option("versionAsOf", version)
     return reader.load(settings.table_uri(table))
-
-
-def has_repeated_keys(settings: Settings, plan: Plan, window: Window, ready: Readiness) -> bool:
-    """Whether the hourly table has a row of the window twice. Without Spark: it has to know."""
-    key, time = ", ".join(map(row_keys.quoted, plan.key)), row_keys.quoted(plan.time)
-    of_key = f"SELECT COUNT(*) AS n FROM hourly WHERE {inside(window, time)} GROUP BY {key}"  # noqa: S608
-    query = f"SELECT MAX(n) AS most FROM ({of_key})"  # noqa: S608 - quoted names only
-    table = open_table(settings.table_uri(plan.hourly_table), ready.batch_version)
-    (found,) = run_query(query, {"hourly": table}).read_all().to_pylist()
-    return (found["most"] or 0) > 1
 
 
 def _of_key(plan: Plan, batch: "DataFrame", is_repeated: bool) -> "DataFrame":
@@ -166,37 +140,3 @@ def _look_up(log: "DataFrame") -> "Column":
     is_kept = "look_up" in log.columns
     snapshot = F.col("look_up.snapshot") if is_kept else F.lit(None).cast("string")
     return snapshot.alias("look_up")
-
-
-def _bounds_of_keys(
-    settings: Settings, plan: Plan, window: Window, mode: Mode, ready: Readiness
-) -> KeyBounds | None:
-    """Of the rows that either side has in the window; None where keys are not in order of time.
-
-    Without Spark, which would take a job for it.
-    """
-    if len(plan.key) != 1 or plan.fact.key_types[0].delta not in _BOUNDED:
-        return None
-    name, time = row_keys.quoted(plan.key[0]), row_keys.quoted(plan.time)
-    found = []
-    for table_name, version, condition in (
-        (plan.hourly_table, ready.batch_version, inside(window, time)),
-        (plan.change_log(mode), ready.stream_version, of_time(window, time)),
-    ):
-        table = open_table(settings.table_uri(table_name), version)
-        query = f"SELECT min({name}), max({name}) FROM rows_of WHERE {condition}"  # noqa: S608
-        (row,) = run_query(query, {"rows_of": table}).read_all().to_pylist()
-        found += [value for value in row.values() if value is not None]
-    return KeyBounds(_literal(min(found, default=None)), _literal(max(found, default=None)))
-
-
-def _literal(value: int | date | datetime | None) -> str:
-    """In SQL that Spark and DataFusion both read."""
-    match value:
-        case None:
-            return "NULL"
-        case datetime():
-            return f"TIMESTAMP '{value.isoformat()}'"
-        case date():
-            return f"DATE '{value.isoformat()}'"
-    return str(value)
