@@ -1,4 +1,4 @@
-"""`lockstep pipeline check --rows` and `preview`: a view and its query beside each other."""
+"""`lockstep pipeline check --rows` and `preview`: a view compared with its query, row by row."""
 
 from decimal import Decimal
 

@@ -8,25 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.batch.pipeline_preflight import check_ready, require_window, window_of
-from lockstep.batch.pipeline_rows import in_window, require_sound
-from lockstep.batch.pipeline_run import bind_tables
-from lockstep.batch.spark_errors import spark_failures
-from lockstep.cdc.cuts import exported_snapshot
-from lockstep.enrich.plans import run
+from lockstep.batch.pipeline_rows import require_sound
+from lockstep.batch.reading import reading, work_on
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
-from lockstep.pipeline.plan import Plan, plan_of
-from lockstep.pipeline.project import Pipeline, read_project
-from lockstep.pipeline.query.at import at_snapshot
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.project import Pipeline
 from lockstep.pipeline.row_keys import Key
+from lockstep.pipeline.tolerate import differing_places
 from lockstep.settings import Settings
-from lockstep.sources.postgres import connect_to
-from lockstep.sources.source_database import reader_of
-from lockstep.sources.source_tables import SourceReader
-from lockstep.sources.source_view import ViewReader
-from lockstep.spark import FEW_ROWS, spark_session
+from lockstep.spark import FEW_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,30 +60,15 @@ def check_view(
 
     Raises as run_pipeline does in either read mode, also for a key that one of them gives twice.
     """
-    plan, target = plan_of(pipeline), reader_of(settings, pipeline.source)
-    require_window(plan, window)
-    session, rewritten = spark.newSession(), at_snapshot(plan.query)
-    with (
-        spark_failures(settings, str(target)),
-        connect_to(target) as exporting,
-        exported_snapshot(exporting) as exported,
-    ):
-        slice_rows = settings.batch_slice_rows
-        view = ViewReader(session, target, exported).rows(plan, window, slice_rows)
-        bind_tables(SourceReader(session, target, exported), plan, window, slice_rows)
-        columns = list(map(quoted, plan.outputs))
-        sides = {
-            _VIEW: in_window(view.select(*columns), plan, window),
-            _QUERY: in_window(run(session, rewritten).select(*columns), plan, window),
-        }
-        kept = {name: rows.persist() for name, rows in sides.items()}
+    with reading(spark, settings, pipeline, window) as rows:
+        kept = [rows.by_view().persist(), rows.by_query().persist()]
         try:
-            for rows in kept.values():
-                require_sound(plan, rows, window, rewritten)
-            return _compared(plan, kept[_VIEW], kept[_QUERY])
+            for side in kept:
+                require_sound(rows.plan, side, window, rows.rewritten)
+            return _compared(rows.plan, *kept)
         finally:
-            for rows in kept.values():
-                rows.unpersist()
+            for side in kept:
+                side.unpersist()
 
 
 def check_named(name: str, start: str, end: str) -> tuple[Plan, ViewCheck]:
@@ -100,17 +77,9 @@ def check_named(name: str, start: str, end: str) -> tuple[Plan, ViewCheck]:
     Raises LockstepError: what is wrong with project, window or database before Spark is started,
     the others as check_view does.
     """
-    settings = Settings.load()
-    pipeline = read_project(settings.project).pipeline(name)
-    plan = plan_of(pipeline)
-    window = window_of(plan, start, end)
-    for read in (ReadMode.VIEW, ReadMode.TABLES):
-        check_ready(settings, pipeline, plan, read)
-    spark = spark_session(settings, f"lockstep check of {name}", FEW_ROWS)
-    try:
-        return plan, check_view(spark, settings, pipeline, window)
-    finally:
-        spark.stop()
+    reads = [ReadMode.VIEW, ReadMode.TABLES]
+    with work_on(name, start, end, doing="check", reads=reads, rows=FEW_ROWS) as work:
+        return work.plan, check_view(work.spark, work.settings, work.pipeline, work.window)
 
 
 def _compared(plan: Plan, view: "DataFrame", query: "DataFrame") -> ViewCheck:
@@ -159,11 +128,10 @@ def _as_struct(rows: "DataFrame", key: list[str], others: list[str], name: str) 
 def _different(plan: Plan, others: list[str]) -> str:
     """The places in `others` of the columns whose values differ."""
     tolerate, types = plan.manifest.tolerate, plan.result.columns
-    found = ", ".join(
-        f"IF({tolerate.same(types[name], f'{_VIEW}.c{n}', f'{_QUERY}.c{n}')}, NULL, {n})"
+    return differing_places(
+        tolerate.same(types[name], f"{_VIEW}.c{n}", f"{_QUERY}.c{n}")
         for n, name in enumerate(others)
     )
-    return f"FILTER(CAST(ARRAY({found}) AS ARRAY<INT>), n -> n IS NOT NULL)"
 
 
 def _example(plan: Plan, others: list[str], row: Mapping[str, Any]) -> DifferentRow:

@@ -1,4 +1,4 @@
-"""`lockstep pipeline check --rows`: the view beside the query. Only the talking is here."""
+"""`lockstep pipeline check --rows`: the view compared with the query. Only the talking is here."""
 
 from typing import TYPE_CHECKING
 

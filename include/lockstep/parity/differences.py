@@ -11,6 +11,7 @@ from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.tolerate import differing_places
 from lockstep.sinks.window_conditions import of_time
 
 BATCH_ROWS, STREAM_CHANGES, REPAIRED = "batch_rows", "stream_changes", "repaired"
@@ -238,11 +239,7 @@ def _class(is_new: str) -> str:
 
 
 def _differing(plan: Plan) -> str:
-    found = ", ".join(
-        f"IF({_is_equal(plan, name, 'stream', 'batch')}, NULL, {n})"
-        for n, name in enumerate(value_names(plan))
-    )
-    return f"FILTER(CAST(ARRAY({found}) AS ARRAY<INT>), n -> n IS NOT NULL)"
+    return differing_places(_is_equal(plan, name, "stream", "batch") for name in value_names(plan))
 
 
 def _time(plan: Plan) -> str:

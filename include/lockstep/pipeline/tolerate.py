@@ -4,6 +4,7 @@ Only Tolerable's classes can be tolerated, whatever a manifest says. Which class
 difference is of is found by the comparison, not here.
 """
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Annotated
 
@@ -48,6 +49,12 @@ Share = Annotated[
 ]
 Classes = Annotated[tuple[Tolerable, ...], Unrepeated]
 OfOtherModes = Annotated[Classes, AfterValidator(_only_look_ups_race)]
+
+
+def differing_places(same: Iterable[str]) -> str:
+    """An array, in Spark's SQL, of the places of those conditions that do not hold."""
+    found = ", ".join(f"IF({condition}, NULL, {n})" for n, condition in enumerate(same))
+    return f"FILTER(CAST(ARRAY({found}) AS ARRAY<INT>), n -> n IS NOT NULL)"
 
 
 class Tolerate(Strict):
