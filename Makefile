@@ -49,7 +49,7 @@ soak: setup ## Start, or go on with, the long checks; they KILL the stack of LOC
 
 requirements: setup ## Compile requirements.in and requirements-dev.in, with hashes
 	@$(COMPILE) requirements.in -o requirements.txt
-	@sed -n 's/^\([A-Za-z0-9].*==[^ ]*\( ; [^\\]*[^ \\]\)*\) *\\*$$/\1/p' requirements.txt \
+	@sed -n '/^[A-Za-z0-9].*==/s/ *\\*$$//p' requirements.txt \
 		>include/lockstep/new_project/files/constraints.txt
 	@$(COMPILE) requirements-dev.in -o requirements-dev.txt \
 		$$(sed -n '/;/d; s/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.txt)

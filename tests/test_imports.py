@@ -28,7 +28,7 @@ OUTSIDE = {
 
 FOUNDATION = {
     *("accounts", "airflow_names", "errors", "faults", "file_lock", "kafka_login", "model"),
-    *("project", "settings", "waiting"),
+    *("project", "settings", "waiting", "whole_folder"),
 }
 """What every room may import."""
 
@@ -37,6 +37,7 @@ ALLOWED = {
     "model": {"errors"},
     "accounts": set(),
     "waiting": set(),
+    "whole_folder": {"errors"},
     "airflow_names": set(),
     "project": {"errors"},
     "settings": {"accounts", "errors", "pipeline", "project"},
@@ -94,7 +95,7 @@ ALLOWED = {
     },
     "airflow_ui": FOUNDATION | {"ledger", "parity_pages", "pipeline", "quality"},
     "airflow_plugin": FOUNDATION | {"airflow_ops", "airflow_ui"},
-    "new_project": {"errors"},
+    "new_project": {"errors", "whole_folder"},
     "dags": FOUNDATION | {"airflow_ops"},
     "plugins": {"airflow_plugin"},
     "jobs": {"errors", "batch", "parity", "quality"},

@@ -31,6 +31,7 @@ from lockstep.supervise import launcher
 from lockstep.supervise.health import Health
 from lockstep.supervise.heartbeat import Heartbeat, read_heartbeat
 from lockstep.supervise.observation import observe
+from lockstep.waiting import wait_until
 from lockstep_tools.soak.drivers import kill
 from pizzeria.names import MANIFEST
 from pizzeria.shop.generator import generate
@@ -174,7 +175,7 @@ def print_verdicts(settings: Settings, began: datetime) -> None:
                 )
 
 
-def time_verdicts(settings: Settings, airflow: Airflow, beside: str) -> None:
+def time_verdicts(settings: Settings, airflow: Airflow, streams: int) -> None:
     """Ask for the last hour's run by hand: how long until each mode has its verdict."""
     of = settings.of(MANIFEST)
     modes = set(plan_named(PROJECT_DIR, MANIFEST).manifest.modes)
@@ -184,17 +185,16 @@ def time_verdicts(settings: Settings, airflow: Airflow, beside: str) -> None:
     def verdicts() -> list[Comparison]:
         return [line for line in book.lines(of) if line.checked_at >= asked_at]
 
-    deadline = time.monotonic() + VERDICT_SECONDS_MAX
-    while {line.mode for line in verdicts()} < modes and time.monotonic() < deadline:
-        time.sleep(1)
-    found = verdicts()
+    found = wait_until(
+        verdicts, VERDICT_SECONDS_MAX, 1.0, lambda lines: {line.mode for line in lines} >= modes
+    )
     listed = ", ".join(
         f"{line.mode} {(line.checked_at - asked_at).total_seconds():.0f}" for line in found
     )
+    rows = max((line.orders_compared for line in found), default=0)
     console.print(
-        f"beside {beside}: verdicts of {max((line.orders_compared for line in found), default=0):,}"
-        f" rows after {listed} s; the comparisons themselves took "
-        f"{sum(line.seconds for line in found):.0f}"
+        f"with {streams} streams: verdicts of {rows:,} rows after {listed} s; the comparisons "
+        f"themselves took {sum(line.seconds for line in found):.0f}"
     )
 
 
@@ -248,7 +248,7 @@ def main() -> None:
                     time.sleep(MINUTE_SECONDS)
                     samples.take(streams)
                     if minute == min(SETTLED_MINUTES, minutes):
-                        time_verdicts(settings, airflow, f"{len(streams)} streams")
+                        time_verdicts(settings, airflow, len(streams))
                 kill_drivers(streams)
             writer.end()
             print_streams(samples)

@@ -53,7 +53,7 @@ def test_it_is_a_project_without_a_pipeline(project: Path) -> None:
     assert make_dags(settings) == []
     assert embedded_connectors(settings) == []
     assert {".env.example", ".gitignore"} <= {file.name for file in project.iterdir()}
-    assert not list(project.parent.glob(".project*")), "nothing is left beside it"
+    assert not list(project.parent.glob(".project*")), "nothing is left next to it"
 
 
 def test_a_pipeline_put_there_has_its_dags(project: Path) -> None:

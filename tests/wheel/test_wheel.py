@@ -25,7 +25,7 @@ PACKAGES = {
         *("errors", "faults", "file_lock", "host", "jars", "jvm", "kafka_login", "ledger"),
         *("maintain", "model", "new_project", "observe", "parity", "parity_pages"),
         *("pipeline", "project", "publish", "repair", "settings", "sinks", "sources"),
-        *("supervise", "waiting"),
+        *("supervise", "waiting", "whole_folder"),
     ),
     ("spark",): ("batch", "enrich", "quality", "spark", "streams"),
     ("airflow", "spark"): ("airflow_ops", "airflow_plugin", "airflow_ui"),

@@ -118,6 +118,15 @@ def file_lock() -> None:
     assert holder(Path(tempfile.mkdtemp()) / "lock") is None
 
 
+def whole_folder() -> None:
+    from lockstep.whole_folder import whole_folder
+
+    with tempfile.TemporaryDirectory() as folder:
+        with whole_folder(Path(folder) / "mine") as place:
+            place.mkdir()
+        assert (Path(folder) / "mine").is_dir()
+
+
 def waiting() -> None:
     from lockstep.waiting import wait_until
 

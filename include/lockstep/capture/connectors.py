@@ -98,12 +98,16 @@ def embedded_connectors(settings: Settings) -> list[Connector]:
     Raises as connector_of does.
     """
     project = read_project(settings.project)
-    sources = (
+    return [_of_template(settings, project, one) for one in embedded_sources(settings, project)]
+
+
+def embedded_sources(settings: Settings, project: Project) -> list[Source]:
+    """The sources with a template of the project. Raises ManifestError for one with problems."""
+    return [
         project.source(name)
         for name in (*project.sources, *project.source_problems)
         if (settings.project / _template(name)).is_file()
-    )
-    return [_of_template(settings, project, source) for source in sources]
+    ]
 
 
 def has_template(settings: Settings, source: Source) -> bool:

@@ -1,4 +1,4 @@
-"""`lockstep init | setup`: a project of one's own, and what it needs beside Python packages."""
+"""`lockstep init | setup`: a project of one's own, and what it needs that pip does not install."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,6 @@ import typer
 from rich.console import Console
 
 from lockstep.errors import ServiceError
-from lockstep.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +39,6 @@ def setup() -> None:
     from lockstep.jvm.java import VERSIONS, java, java_version
     from lockstep.streams.class_archive import main as archive_classes
 
-    Settings.load()
     if (version := java_version()) not in VERSIONS:
         wanted = " or ".join(map(str, VERSIONS))
         raise ServiceError(f"{java()} is Java {version}: install Java {wanted}, or set JAVA_HOME")

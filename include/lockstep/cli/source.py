@@ -12,6 +12,7 @@ from lockstep.cli.remove import remove_source
 from lockstep.settings import Settings
 
 if TYPE_CHECKING:
+    from lockstep.pipeline.project import Project
     from lockstep.sources.source_add import AddedSource
 
 app = typer.Typer(no_args_is_help=True)
@@ -67,9 +68,10 @@ def add(
 def check(name: Name) -> None:
     """Look at a source's database again, and say what is missing there, and who can add it.
 
-    Exits with 1 when SQL is missing, a column cannot be read, or the tables have changed since
-    catalog.lock was written. Nothing is written, in the database or here.
+    Exits with 1 when SQL is missing, or the tables have changed since catalog.lock was written; all
+    else is a warning. Nothing is written, in the database or here.
     """
+    from lockstep.pipeline.project import read_project
     from lockstep.sources.preparation import who_runs
     from lockstep.sources.source_add import check_source
 
@@ -82,7 +84,7 @@ def check(name: Name) -> None:
         typer.echo(f"warning: {line}")
     for change in found.changes or ():
         typer.echo(f"changed: {change}")
-    _show_concerned(settings, name, found)
+    _show_concerned(read_project(settings.project), name, found)
     if found.changes:
         typer.echo(f"`lockstep source refresh {name}` writes the catalog as it is now")
     if found.statements or found.changes:
@@ -93,23 +95,22 @@ def check(name: Name) -> None:
 @app.command()
 def refresh(name: Name) -> None:
     """Write catalog.lock as the database is now; say what changed, and which pipelines read it."""
-    from lockstep.sources.source_add import Request, add_source, check_source
+    from lockstep.pipeline.project import read_project
+    from lockstep.sources.source_add import refresh_source
 
     settings = Settings.load()
-    found = check_source(settings, name)
+    before = read_project(settings.project)
+    found = refresh_source(settings, name)
     for change in found.changes or ["nothing has changed in its tables"]:
         typer.echo(change)
-    _show_concerned(settings, name, found)
-    add_source(settings, Request(name))
+    _show_concerned(before, name, found)
 
 
-def _show_concerned(settings: Settings, name: str, found: "AddedSource") -> None:
+def _show_concerned(before: "Project", name: str, found: "AddedSource") -> None:
+    """before: the project with the catalog that there was."""
     from lockstep.pipeline.catalog_changes import concerned
-    from lockstep.pipeline.project import read_project
 
-    if not found.changes or found.before is None:
-        return
-    for pipeline, what in concerned(read_project(settings.project), name, found.catalog):
+    for pipeline, what in concerned(before, name, found.catalog):
         typer.echo(
             f"pipeline {pipeline} reads {', '.join(what)}: see `lockstep pipeline check {pipeline}`"
         )

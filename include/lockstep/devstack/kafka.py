@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lockstep.accounts import KafkaUser
-from lockstep.capture.connectors import embedded_connectors
+from lockstep.capture.connectors import embedded_sources
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import ServiceError
 from lockstep.host import ports
@@ -23,6 +23,8 @@ from lockstep.host.files import bounded_log, make_private_folder, write_private
 from lockstep.host.process import Launch, run_to_end
 from lockstep.jvm.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, client, login_module
+from lockstep.pipeline.names import change_topic
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 
 HEAP_MB = 384
@@ -72,8 +74,8 @@ class Kafka:
         return None
 
     def finish(self, settings: Settings) -> None:
-        for connector in embedded_connectors(settings):
-            grant_reading(settings, connector.change_topic)
+        for source in embedded_sources(settings, read_project(settings.project)):
+            grant_reading(settings, change_topic(source.name))
 
 
 def write_configuration(settings: Settings) -> Path:

@@ -88,12 +88,19 @@ def java() -> str:
     return program
 
 
-def java_version() -> int:
-    """The feature number of that Java, such as 17. Raises ServiceError when it does not run."""
+def java_says() -> str:
+    """What `java -version` prints. Raises ServiceError when there is none, or it does not run."""
     asked = run_to_end([java(), "-version"], "asking Java for its version", _VERSION_SECONDS_MAX)
-    found = re.search(r'version "(\d+)', asked.stderr)
-    if asked.returncode or found is None:
+    if asked.returncode:
         raise ServiceError(f"{java()} does not run: {asked.stderr.strip() or 'it says nothing'}")
+    return asked.stderr
+
+
+def java_version() -> int:
+    """The feature number of that Java, such as 17. Raises ServiceError as java_says does."""
+    found = re.search(r'version "(\d+)', said := java_says())
+    if found is None:
+        raise ServiceError(f"{java()} does not say its version: {said.strip()}")
     return int(found[1])
 
 

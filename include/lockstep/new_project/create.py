@@ -2,11 +2,11 @@
 
 import json
 import shutil
-import tempfile
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 from lockstep.errors import ConfigurationError
+from lockstep.whole_folder import whole_folder
 
 FILES = Path(__file__).with_name("files")
 """What every project has. Its DAGs, jobs and plugins are those of this repository."""
@@ -24,14 +24,8 @@ def create_project(folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(f"{folder} is not empty: name a new folder, or an empty one")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
-            made = Path(beside) / "project"
-            _write(made)
-            made.replace(folder)
-    except OSError as error:
-        raise ConfigurationError(f"{folder} cannot be made: {error}") from error
+    with whole_folder(folder) as made:
+        _write(made)
 
 
 def _write(folder: Path) -> None:

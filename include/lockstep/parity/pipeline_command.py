@@ -29,8 +29,8 @@ def compare_window(name: str, mode: Mode, start: str, end: str) -> int:
     plan = plan_named(settings.project, name)
     jars.classpath(settings, "spark")
     ready = readiness(settings, plan, window, mode)
-    name_and_rows = f"lockstep compare {name} {window}", ready.run.orders_at_cut
-    session = cache(lambda: spark_session(settings, *name_and_rows))
+    rows = ready.run.orders_at_cut
+    session = cache(lambda: spark_session(settings, f"lockstep compare {name} {window}", rows))
     try:
         check = check_window(session, settings, plan, window, StreamMode(mode), ready)
     finally:

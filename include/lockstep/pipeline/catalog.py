@@ -5,7 +5,7 @@ JSON with sorted keys, so that two of them differ by what has changed.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -91,6 +91,15 @@ class Catalog:
             f"source {self.source} has no table {name}: {meant(str(name), known)}; if it is new "
             f"in the database, write the catalog again with `lockstep source add {self.source}`"
         )
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """columns: of `table`, each with the column of `refers_to` that it refers to."""
+
+    table: TableName
+    refers_to: TableName
+    columns: Mapping[str, str]
 
 
 def write_catalog(catalog: Catalog) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from lockstep.pipeline.catalog import Catalog, TableName
+from lockstep.pipeline.catalog import Catalog, ForeignKey, TableName
 from lockstep.pipeline.errors import CatalogError, QueryRefusedError
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.query.analysis import Query, analyse
@@ -23,15 +23,6 @@ _LOCAL = "without time zone"
 _INTEGERS = ("smallint", "integer", "bigint")
 _PLAIN = (Mode.TEMPORAL, Mode.TRANSACTION)
 """The modes that need nothing of the database."""
-
-
-@dataclass(frozen=True)
-class ForeignKey:
-    """columns: of `table`, each with the column of `refers_to` that it refers to."""
-
-    table: TableName
-    refers_to: TableName
-    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Reads from PostgreSQL what its tables are, as the catalog of a source. Changes nothing."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from itertools import groupby
 from operator import itemgetter
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 
-from lockstep.pipeline.catalog import Catalog, Column, ReplicaIdentity, Table, TableName
+from lockstep.pipeline.catalog import Catalog, Column, ForeignKey, ReplicaIdentity, Table, TableName
 
 _READS = Path(__file__).with_name("catalog_reads")
 _REPLICA_IDENTITIES = {
@@ -42,6 +43,17 @@ def read_database_catalog(
         enums={name: tuple(labels) for name, labels in sorted(enums)},
         domains=dict(sorted(domains)),
     )
+
+
+def read_foreign_keys(connection: psycopg.Connection) -> tuple[ForeignKey, ...]:
+    """Those of the database that are checked at once. Raises psycopg.Error."""
+    tables: dict[int, tuple[TableName, TableName]] = {}
+    columns: dict[int, dict[str, str]] = defaultdict(dict)
+    for number, schema, table, column, *other in connection.execute(_text("foreign_keys")):
+        to_schema, to_table, to_column = other
+        tables[number] = TableName(schema, table), TableName(to_schema, to_table)
+        columns[number][column] = to_column
+    return tuple(ForeignKey(*tables[number], columns[number]) for number in tables)
 
 
 def _text(name: str) -> str:

@@ -1,10 +1,7 @@
 """Makes the folder of a new pipeline of a view, by what the source's database says of it."""
 
-import shutil
-import tempfile
 from pathlib import Path
 
-from lockstep.errors import ConfigurationError
 from lockstep.pipeline import names
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.fields import parse_table
@@ -16,6 +13,7 @@ from lockstep.settings import Settings
 from lockstep.sources.postgres import connect_to
 from lockstep.sources.source_database import reader_of
 from lockstep.sources.view_definition import read_view
+from lockstep.whole_folder import whole_folder
 
 
 def new_pipeline(settings: Settings, name: str, source: str, view: str) -> tuple[Path, NewPipeline]:
@@ -42,17 +40,8 @@ def new_pipeline(settings: Settings, name: str, source: str, view: str) -> tuple
         found = read_view(database, view_name)
     asked = View(source, view_name, found.sql, found.foreign_keys, found.keeps_commit_times)
     made = pipeline_of_view(asked, of.catalog, folder / QUERY_FILE)
-    _write(settings.project / folder, made)
+    with whole_folder(settings.project / folder) as whole:
+        whole.mkdir()
+        (whole / QUERY_FILE).write_text(made.query, encoding="utf-8")
+        (whole / PIPELINE_FILE).write_text(made.manifest, encoding="utf-8")
     return folder, made
-
-
-def _write(folder: Path, made: NewPipeline) -> None:
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
-            whole = Path(beside) / "pipeline"
-            whole.mkdir()
-            (whole / QUERY_FILE).write_text(made.query, encoding="utf-8")
-            (whole / PIPELINE_FILE).write_text(made.manifest, encoding="utf-8")
-            shutil.move(whole, folder)
-    except OSError as error:
-        raise ConfigurationError(f"{folder} cannot be written: {error}") from error

@@ -18,7 +18,6 @@ wait for each other's end otherwise.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import psycopg
 from psycopg import sql
@@ -30,13 +29,13 @@ from lockstep.pipeline.names import publish_function
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.project import Source
 from lockstep.pipeline.query.reach import Reach, join_edges
+from lockstep.sources.database_catalog import read_foreign_keys
 from lockstep.sources.database_state import read_publication
 from lockstep.sources.preparation import add_tables_statement, reading_statements
 from lockstep.sources.source_view import ViewColumn, view_columns, view_of
 from lockstep.sources.view_rows import key_as_json, rows_as_json
 
 PUBLISHED_MODES = (Mode.OUTBOX, Mode.MESSAGE)
-_FOREIGN_KEYS = Path(__file__).with_name("catalog_reads") / "foreign_keys.sql"
 _OUTBOX = sql.SQL("""\
 CREATE TABLE IF NOT EXISTS {outbox} (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -114,14 +113,10 @@ def publishing_statements(
 
 def _foreign_keys(connection: psycopg.Connection) -> list[frozenset[_Pair]]:
     """The pairs of columns of each foreign key."""
-    found: dict[int, set[_Pair]] = {}
-    for number, schema, table, column, *other in connection.execute(
-        _FOREIGN_KEYS.read_text(encoding="utf-8")
-    ):
-        to_schema, to_table, to_column = other
-        pair = (TableName(schema, table), column, TableName(to_schema, to_table), to_column)
-        found.setdefault(number, set()).add(pair)
-    return [frozenset(pairs) for pairs in found.values()]
+    return [
+        frozenset((key.table, column, key.refers_to, to) for column, to in key.columns.items())
+        for key in read_foreign_keys(connection)
+    ]
 
 
 def _locked_look_ups(plan: Plan, foreign_keys: Collection[frozenset[_Pair]]) -> list[Reach]:

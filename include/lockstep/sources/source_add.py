@@ -89,11 +89,21 @@ def check_source(settings: Settings, name: str) -> AddedSource:
 
     Raises PipelineError when there is no such source, otherwise as add_source does.
     """
+    _require_source(settings, name)
+    return _look_at(settings, Request(name))[1]
+
+
+def refresh_source(settings: Settings, name: str) -> AddedSource:
+    """Write the catalog of a source that is there again. Raises as check_source does."""
+    _require_source(settings, name)
+    return add_source(settings, Request(name))
+
+
+def _require_source(settings: Settings, name: str) -> None:
     if not (settings.project / SOURCES / name / SOURCE_FILE).exists():
         raise PipelineError(
             f"there is no source {name}: `lockstep source add {name} postgres://…` adds it"
         )
-    return _look_at(settings, Request(name))[1]
 
 
 def _look_at(settings: Settings, request: Request) -> tuple[str, AddedSource]:

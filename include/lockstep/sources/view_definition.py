@@ -1,16 +1,15 @@
 """What a view of a source's database is made of: its query, and the foreign keys of the tables."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 
-from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.catalog import ForeignKey, TableName
 from lockstep.pipeline.errors import CatalogError
-from lockstep.pipeline.from_view import ForeignKey
+from lockstep.sources.database_catalog import read_foreign_keys
 
-_READS = Path(__file__).with_name("catalog_reads")
+_DEFINITION = Path(__file__).with_name("catalog_reads") / "view_definition.sql"
 
 
 @dataclass(frozen=True)
@@ -30,26 +29,12 @@ def read_view(connection: psycopg.Connection, view: TableName) -> ViewDefinition
     with connection.transaction():
         connection.execute("SET LOCAL search_path TO ''")
         values = {"schema": view.schema, "name": view.name}
-        found = connection.execute(_text("view_definition"), values).fetchone()
-        keys = connection.execute(_text("foreign_keys")).fetchall()
+        found = connection.execute(_DEFINITION.read_text(encoding="utf-8"), values).fetchone()
+        keys = read_foreign_keys(connection)
         (times,) = connection.execute("SHOW track_commit_timestamp").fetchone()
     if found is None:
         raise CatalogError(
             f"the database has no view {view}: create it, with the columns that the result is to "
             "have"
         )
-    return ViewDefinition(found[0], _foreign_keys(keys), times == "on")
-
-
-def _text(name: str) -> str:
-    return (_READS / f"{name}.sql").read_text(encoding="utf-8")
-
-
-def _foreign_keys(rows: list[tuple]) -> tuple[ForeignKey, ...]:
-    """rows: of foreign_keys.sql."""
-    tables: dict[int, tuple[TableName, TableName]] = {}
-    pairs: dict[int, dict[str, str]] = defaultdict(dict)
-    for key, schema, table, column, to_schema, to_table, to_column in rows:
-        tables[key] = TableName(schema, table), TableName(to_schema, to_table)
-        pairs[key][column] = to_column
-    return tuple(ForeignKey(*tables[key], pairs[key]) for key in tables)
+    return ViewDefinition(found[0], keys, times == "on")

@@ -22,7 +22,7 @@ from lockstep.file_lock import FileLock
 from lockstep.host.process import run_to_end
 from lockstep.jars import classpath, own_jar
 from lockstep.jvm import java_classes
-from lockstep.jvm.java import java
+from lockstep.jvm.java import java_says
 from lockstep.pipeline.plan import plans_of
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SOURCES = Path(__file__).with_name("java")
-VERSION_SECONDS_MAX = 30
 LEARN_SECONDS_MAX = 300
 LINES_IN_ERROR = 5
 
@@ -85,8 +84,7 @@ def _made_from(settings: Settings) -> str:
     """A digest of all that an archive depends on, the jars as Java itself compares them."""
     spark = java_classes.spark_jars("spark-core_2.13")[0].parent
     jars = [*classpath(settings, "spark"), *sorted(spark.glob("*.jar"))]
-    version = run_to_end([java(), "-version"], "asking Java for its version", VERSION_SECONDS_MAX)
-    parts = [version.stderr.encode(), Path(__file__).read_bytes()]
+    parts = [java_says().encode(), Path(__file__).read_bytes()]
     parts += [source.read_bytes() for source in _sources()]
     parts += [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}".encode() for jar in jars]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
