@@ -8,11 +8,15 @@ from typing import NamedTuple
 
 import psycopg
 from lockstep.accounts import Role
+from lockstep.batch.run import BatchRun, run_pipeline
+from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
-from pizzeria.names import CAPTURED_TABLES, ORDERS_ENRICHED_BATCH
+from pizzeria.names import CAPTURED_TABLES, MANIFEST, ORDERS_ENRICHED_BATCH
 from psycopg import sql
+from pyspark.sql import SparkSession
 
 SMALL_PIZZERIA = Path(__file__).parent / "data" / "small_pizzeria"
 TOTALS = json.loads((SMALL_PIZZERIA / "totals.json").read_text(encoding="utf-8"))
@@ -34,6 +38,12 @@ def empty_pizzeria(settings: Settings) -> None:
     with psycopg.connect(**settings.connection(Role.OWNER)) as connection:
         tables = sql.SQL(", ").join(map(sql.Identifier, CAPTURED_TABLES))
         connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(tables))
+
+
+def run_window(spark: SparkSession, settings: Settings, window: Window, mode: ReadMode) -> BatchRun:
+    """The hourly run of the pizzeria's pipeline."""
+    pipeline = read_project(settings.project).pipeline(MANIFEST)
+    return run_pipeline(spark, settings, pipeline, window, mode)
 
 
 def found(settings: Settings, where: str = "true") -> Found:

@@ -14,7 +14,6 @@ from sqlglot import expressions
 from tests.project import PROJECT_DIR
 
 EXAMPLE = Path("examples", "pizzeria", "pizzeria")
-BATCH_READS = Path("include", "sql", "orders_enriched", "batch_reads")
 SOAK = Path("tools", "lockstep_tools", "soak")
 FOLDERS = {
     Path("include", "lockstep", "quality"): "spark",  # its dialect knows ${names}
@@ -22,7 +21,6 @@ FOLDERS = {
     Path("include", "lockstep", "devstack"): "postgres",
     Path("include", "sources"): "postgres",
     Path("include", "sql"): "spark",
-    BATCH_READS: "postgres",
     EXAMPLE / "demo" / "sql": "spark",
     EXAMPLE / "shop": "postgres",
     SOAK / "sql": "spark",
@@ -33,7 +31,6 @@ FILES = [
     pytest.param(file, dialect, id=str(file.relative_to(PROJECT_DIR)))
     for folder, dialect in FOLDERS.items()
     for file in sorted((PROJECT_DIR / folder).rglob("*.sql"))
-    if folder == BATCH_READS or not file.is_relative_to(PROJECT_DIR / BATCH_READS)
 ]
 TOP_FOLDERS = ("examples", "include", "tools")
 KEPT_AS_TEXT = {"ALTER", "COMMENT", "CREATE", "DO", "GRANT", "REVOKE", "SET"}

@@ -1,4 +1,4 @@
-"""The rows of an hourly table from a view's read and from tables, of columns that are made up here.
+"""The rows of an hourly table, of columns that are made up here.
 
 The fact has a key of two columns, which have other names in the result.
 """
@@ -8,12 +8,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from lockstep.batch.pipeline_rows import with_cut
-from lockstep.batch.rows import from_tables, from_view
+from lockstep.batch.rows import with_cut, with_origin, with_read_origins
 from lockstep.cdc.cuts import Cut
+from lockstep.enrich.plans import bind, run
 from lockstep.pipeline.catalog import Column, Table, TableName
 from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.query.at import at_snapshot
 from lockstep.pipeline.types import ddl
+from lockstep.sources.slot_counts import CountedRows
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -56,7 +58,7 @@ COLUMNS = {
     "prices": "array<decimal(8,2)>",
 }
 FACTS = [("a", 7, AT, 1), ("b", 7, AT, 9)]
-CUT = Cut("a run", "5:5:", 17, AT)
+CUT = Cut("a run", "500:500:", 17, AT)
 
 
 @pytest.fixture
@@ -68,41 +70,26 @@ def test_tables_are_joined_and_each_row_has_its_own_facts_origin(
     spark: SparkSession, plan: Plan
 ) -> None:
     enriched = enriched_facts(spark.newSession(), plan)
-    columns = {**COLUMNS, "window_date": "date", "run_id": "string", "origin": "int"}
+    columns = {**COLUMNS, "window_date": "date", "run_id": "string", "origin": "struct"}
     rows = with_cut(enriched, plan, columns, CUT).toArrow()
     assert rows.column_names == list(columns)
-    assert sorted(tuple(row.values()) for row in rows.to_pylist()) == [
-        (7, "a", AT, [Decimal("2.50")], date(2026, 3, 28), "a run", ord("a")),
-        (7, "b", AT, [None], date(2026, 3, 28), "a run", ord("b")),
+    found = [tuple(row.values()) for row in rows.to_pylist()]
+    assert sorted(found, key=lambda row: row[1]) == [
+        (7, "a", AT, [Decimal("2.50")], date(2026, 3, 28), "a run", origin("a")),
+        (7, "b", AT, [None], date(2026, 3, 28), "a run", origin("b")),
     ]
 
 
-def test_an_hour_is_not_sorted_for_its_joins(spark: SparkSession, plan: Plan) -> None:
-    session = spark.newSession()
-    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # JDBC says nothing of sizes
-    enriched = enriched_facts(session, plan)
-    assert "SortMergeJoin" not in enriched._jdf.queryExecution().executedPlan().toString()
+def origin(depot: str) -> dict:
+    return {"tx_id": ord(depot), "committed_at": AT}
 
 
 def enriched_facts(session: SparkSession, plan: Plan) -> DataFrame:
-    """FACTS joined with a part; the origin is the code of the depot."""
+    """FACTS joined with a part; the transaction of each is the code of the depot."""
     types = {name.name: ddl(table.types) for name, table in plan.tables.items()}
     facts = session.createDataFrame(FACTS, types["shipment"])
-    parts = session.createDataFrame([(1, Decimal("2.50"))], types["part"])
-    tables = {
-        FACT.name: facts.withColumn("row_xid", F.ascii("depot")),
-        PART.name: parts,
-    }
-    return from_tables(session, plan, tables, 2, (), F.col("row_xid").alias("origin"))
-
-
-def test_a_views_json_is_parsed_as_the_results_types(spark: SparkSession) -> None:
-    read = spark.createDataFrame(
-        [(900, "[1.5, null]", AT, "a", 7)],
-        "row_xid int, prices string, sent_at timestamp, `from` string, `no-of-it` bigint",
-    )
-    found = from_view(read, COLUMNS, F.col("row_xid").alias("origin"))
-    assert found.columns == [*COLUMNS, "origin"]
-    (row,) = found.collect()
-    assert (row["no-of-it"], row["from"]) == (7, "a")
-    assert (row["prices"], row["origin"]) == ([Decimal("1.50"), None], 900)
+    bind(facts, FACT.name)
+    bind(session.createDataFrame([(1, Decimal("2.50"))], types["part"]), PART.name)
+    read = facts.withColumns({"row_xid": F.ascii("depot"), "row_committed_at": F.lit(AT)})
+    rows = with_read_origins(run(session, at_snapshot(plan.query)), CountedRows(read, 2), plan)
+    return with_origin(rows, plan, CUT)

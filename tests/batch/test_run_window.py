@@ -1,24 +1,22 @@
 """The hourly run: exact totals in both read modes, one window replaced, one snapshot read."""
 
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from decimal import Decimal
 
 import psycopg
 import pytest
 from lockstep.accounts import Role
-from lockstep.batch.run import run_window
-from lockstep.cdc.cuts import Cut, exported_snapshot, mark_cut
+from lockstep.batch.reading import Reading, reading
+from lockstep.cdc.cuts import Cut, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
-from lockstep.sinks.hourly_table import replace_window
+from lockstep.sinks import hourly_table
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
-from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts
-from lockstep.sources.window_slices import slice_window
 from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH
 from pyspark.sql import SparkSession
 
@@ -30,6 +28,7 @@ from tests.hourly_table import (
     found,
     origins_of,
     rows_of,
+    run_window,
     version_of,
 )
 
@@ -167,40 +166,38 @@ def test_the_commit_and_the_rows_carry_the_cut(spark: SparkSession, pizzeria: Se
 def test_every_partition_reads_the_same_snapshot(spark: SparkSession, pizzeria: Settings) -> None:
     """Data changes between the first partition's read and the second's: nothing of it is seen."""
     with (
-        connect(pizzeria, Role.BATCH_READER) as exporting,
-        psycopg.connect(**pizzeria.connection(Role.SHOP), autocommit=True) as shop,
-        exported_snapshot(exporting) as exported,
+        connect(pizzeria, Role.SHOP) as shop,
+        reading_of(spark, pizzeria, batch_slice_rows=60) as read,
     ):
-        plan = plan_named(pizzeria.project, MANIFEST)
-        counts = count_facts(exported, plan, DAYS)
-        parts = slice_window(DAYS, counts, rows_max=60, slices_min=2)
-        assert len(parts) >= 4
-        rows = SnapshotReader(spark, pizzeria, exported, plan).view(parts).rdd.toLocalIterator()
-        read = [next(rows)]  # the first partition is read; the others have not begun
+        view = read.result(ReadMode.VIEW)
+        assert view.rows.rdd.getNumPartitions() >= 4
+        rows = view.rows.rdd.toLocalIterator()
+        found = [next(rows)]  # the first partition is read; the others have not begun
         shop.execute("DELETE FROM orders WHERE id > 150")
         shop.execute("UPDATE clients SET name = 'Nobody'")
         shop.execute(
             "INSERT INTO orders (table_assignment_id, order_time, pizzas) "
             "SELECT table_assignment_id, order_time + interval '1 s', pizzas FROM orders"
         )
-        read += rows
-    assert len(read) == EXPECTED.orders
-    assert "Nobody" not in {row.client_name for row in read}
+        found += rows
+    assert len(found) == view.count == EXPECTED.orders
+    assert "Nobody" not in {row.client_name for row in found}
 
 
 def test_tables_are_read_under_the_same_snapshot(spark: SparkSession, pizzeria: Settings) -> None:
-    with (
-        connect(pizzeria, Role.BATCH_READER) as exporting,
-        connect(pizzeria, Role.SHOP) as shop,
-        exported_snapshot(exporting) as exported,
-    ):
-        plan = plan_named(pizzeria.project, MANIFEST)
-        tables = SnapshotReader(spark, pizzeria, exported, plan).tables(DAYS, [DAYS])
-        orders = tables[TableName("public", "orders")].collect()
+    with connect(pizzeria, Role.SHOP) as shop, reading_of(spark, pizzeria) as read:
+        rows = read.outputs(ReadMode.TABLES)
         shop.execute("UPDATE clients SET name = 'Nobody'")
-        clients = tables[TableName("public", "clients")].collect()
-    assert len(orders) == EXPECTED.orders
-    assert "Nobody" not in {client.name for client in clients}
+        found = rows.collect()
+    assert len(found) == EXPECTED.orders
+    assert "Nobody" not in {row.client_name for row in found}
+
+
+def reading_of(
+    spark: SparkSession, settings: Settings, **changed: int
+) -> AbstractContextManager[Reading]:
+    pipeline = read_project(settings.project).pipeline(MANIFEST)
+    return reading(spark, settings.model_copy(update=changed), pipeline, DAYS)
 
 
 def test_the_snapshot_comes_before_the_marker(
@@ -228,18 +225,28 @@ def test_the_snapshot_comes_before_the_marker(
     assert before_marker[0] <= run.commit.cut.marker_lsn
 
 
-@pytest.mark.parametrize("mode", ReadMode)
+@pytest.mark.parametrize("written_by", ["replace_window", "replace_collected"])
 def test_a_session_lost_after_the_commit_is_no_failure(
-    spark: SparkSession, pizzeria: Settings, monkeypatch: pytest.MonkeyPatch, mode: ReadMode
+    spark: SparkSession, pizzeria: Settings, monkeypatch: pytest.MonkeyPatch, written_by: str
 ) -> None:
+    """The first hour of a table is written by Spark, the next without it."""
+    if written_by == "replace_collected":
+        hour = timedelta(hours=1)
+        earlier = Window(HOUR.start - hour, HOUR.end - hour)
+        run_window(spark, pizzeria, earlier, ReadMode.VIEW)
+    replace, lost = getattr(hourly_table, written_by), []
+
     def replace_then_lose_sessions(*arguments: object) -> None:
-        replace_window(*arguments)
+        replace(*arguments)
         with connect(pizzeria, Role.ADMIN) as admin:
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s",
                 (str(Role.BATCH_READER),),
             )
+        lost.append(True)
 
-    monkeypatch.setattr("lockstep.batch.run.replace_window", replace_then_lose_sessions)
-    run = run_window(spark, pizzeria, HOUR, mode)
-    assert found(pizzeria).orders == run.commit.orders_at_cut > 0
+    monkeypatch.setattr(f"lockstep.batch.run.{written_by}", replace_then_lose_sessions)
+    run = run_window(spark, pizzeria, HOUR, ReadMode.VIEW)
+    assert lost
+    inside = f"order_time >= '{HOUR.start.isoformat()}'"
+    assert found(pizzeria, inside).orders == run.commit.orders_at_cut > 0

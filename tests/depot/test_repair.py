@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from lockstep.batch.pipeline_run import run_pipeline
+from lockstep.batch.run import run_pipeline
 from lockstep.model.modes import ReadMode
 from lockstep.model.verdict import CheckStatus
 from lockstep.model.window import Window

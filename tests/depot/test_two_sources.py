@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.batch.pipeline_run import run_pipeline
+from lockstep.batch.run import run_pipeline
 from lockstep.devstack import control
 from lockstep.devstack.connect import Connect
 from lockstep.devstack.postgres import Postgres

@@ -10,7 +10,6 @@ from decimal import Decimal
 
 import psycopg
 from lockstep.accounts import Role
-from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
@@ -22,6 +21,8 @@ from pizzeria.names import ORDERS_ENRICHED_BATCH
 from pizzeria.shop.generator import generate
 from pizzeria.shop.moving_pizzas import open_round
 from pyspark.sql import SparkSession
+
+from tests.hourly_table import run_window
 
 CAUGHT_UP_SECONDS_MAX = 240.0
 PUBLISHED = """

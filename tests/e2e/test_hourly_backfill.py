@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from lockstep.airflow_admin.client import AirflowClient, signed_in
 from lockstep.airflow_admin.environment import airflow_home
-from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
@@ -17,7 +16,7 @@ from pizzeria.shop.pizza_place import read_pizza_place
 from pyspark.sql import SparkSession
 
 from tests.conftest import SPARK_EVENTS
-from tests.hourly_table import SMALL_PIZZERIA, TOTALS, empty_pizzeria, rows_of
+from tests.hourly_table import SMALL_PIZZERIA, TOTALS, empty_pizzeria, rows_of, run_window
 from tests.secret_scan import leaks
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.services]

@@ -10,12 +10,11 @@ import time
 import psycopg
 import pytest
 from lockstep.accounts import Role
-from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode
 from lockstep.settings import Settings
 from pyspark.sql import SparkSession
 
-from tests.hourly_table import DAYS, EXPECTED, found, rows_of
+from tests.hourly_table import DAYS, EXPECTED, found, rows_of, run_window
 from tests.project import PROJECT_DIR
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.services]

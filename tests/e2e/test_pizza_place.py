@@ -5,7 +5,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
@@ -13,7 +12,7 @@ from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place
 from pyspark.sql import SparkSession
 
-from tests.hourly_table import Found, empty_pizzeria, found, rows_of
+from tests.hourly_table import Found, empty_pizzeria, found, rows_of, run_window
 from tests.project import PROJECT_DIR
 
 PIZZA_PLACE = PROJECT_DIR.parent / "shared" / "data" / "pizza_place"

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from lockstep.batch.errors import ResultRefusedError
-from lockstep.batch.pipeline_preflight import check_ready, window_of
-from lockstep.batch.pipeline_run import PipelineRun, run_pipeline
+from lockstep.batch.preflight import check_ready, window_of
+from lockstep.batch.reading import reading
+from lockstep.batch.run import BatchRun, run_pipeline
 from lockstep.cdc.cuts import Cut, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.cli import app
@@ -61,7 +62,7 @@ def filled(plant: PlantProject) -> PlantProject:
     return plant
 
 
-def run(spark: SparkSession, plant: PlantProject, window: Window | None = WINDOW) -> PipelineRun:
+def run(spark: SparkSession, plant: PlantProject, window: Window | None = WINDOW) -> BatchRun:
     pipeline = plant.project.pipeline(plant.plant.pipeline)
     return run_pipeline(spark, plant.settings, pipeline, window)
 
@@ -183,7 +184,7 @@ def test_what_commits_after_the_snapshot_is_not_in_it_and_the_marker_comes_later
             at.append(owner.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()[0])
         return mark_cut(*arguments)
 
-    monkeypatch.setattr("lockstep.batch.pipeline_run.mark_cut", write_then_mark)
+    monkeypatch.setattr("lockstep.batch.run.mark_cut", write_then_mark)
     with filled.owner() as uncommitted:
         uncommitted.execute("BEGIN")
         uncommitted.execute(filled.plant.sql(reading), (WINDOW.start,))
@@ -197,6 +198,17 @@ def test_what_commits_after_the_snapshot_is_not_in_it_and_the_marker_comes_later
     assert commit.cut.marker_lsn >= at[0]
 
 
+def test_an_hour_is_not_sorted_for_its_joins(spark: SparkSession, filled: PlantProject) -> None:
+    """Nor for the origins: JDBC says nothing of sizes, so that each side says what is small."""
+    pipeline = filled.project.pipeline(filled.plant.pipeline)
+    with reading(spark, filled.settings, pipeline, WINDOW) as read:
+        read.session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+        rows = read.result(ReadMode.TABLES).rows
+        planned = rows._jdf.queryExecution().executedPlan().toString()
+    assert planned.count("BroadcastHashJoin") == 3
+    assert "SortMergeJoin" not in planned
+
+
 def test_the_marker_has_the_prefix_of_the_source(
     spark: SparkSession, filled: PlantProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +218,7 @@ def test_the_marker_has_the_prefix_of_the_source(
         prefixes.append(arguments[-1])
         return mark_cut(*arguments)
 
-    monkeypatch.setattr("lockstep.batch.pipeline_run.mark_cut", mark)
+    monkeypatch.setattr("lockstep.batch.run.mark_cut", mark)
     run(spark, filled)
     assert prefixes == [f"lockstep.cut.{filled.plant.source}"]
 
@@ -482,7 +494,7 @@ def test_the_command_prints_rows_table_and_cut(
 ) -> None:
     """In this process, whose Spark session it gets and does not end."""
     monkeypatch.setattr("lockstep.settings.Settings.load", lambda: filled.settings)
-    monkeypatch.setattr("lockstep.batch.reading.spark_session", lambda *_: Kept(spark))
+    monkeypatch.setattr("lockstep.batch.work.spark_session", lambda *_: Kept(spark))
     window = (WINDOW.start.isoformat(), WINDOW.end.isoformat())
     shown = CliRunner().invoke(app, ["pipeline", "run", filled.plant.pipeline, *window])
     assert shown.exit_code == 0, shown.exception

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from deltalake import DeltaTable
 from lockstep.accounts import Role
-from lockstep.batch.pipeline_run import run_pipeline
+from lockstep.batch.run import run_pipeline
 from lockstep.capture.connectors import of_source
 from lockstep.capture.reset import remove_capture
 from lockstep.capture.source_capture import capture_source

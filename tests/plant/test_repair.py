@@ -2,7 +2,7 @@
 
 import pytest
 from deltalake import DeltaTable
-from lockstep.batch.pipeline_run import run_pipeline
+from lockstep.batch.run import run_pipeline
 from lockstep.cdc.cuts import XID_SPAN
 from lockstep.model.modes import ReadMode
 from lockstep.model.verdict import CheckStatus

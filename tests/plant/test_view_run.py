@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from lockstep.batch.errors import ResultRefusedError
-from lockstep.batch.pipeline_preflight import check_ready
-from lockstep.batch.pipeline_run import run_pipeline
+from lockstep.batch.preflight import check_ready
+from lockstep.batch.run import run_pipeline
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.cli import app
 from lockstep.enrich.plans import result_columns
@@ -132,15 +132,15 @@ def test_a_view_is_read_under_the_runs_snapshot(
     spark: SparkSession, shipments: PlantProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What commits after the snapshot, and before the marker, is not in the table."""
-    from lockstep.batch import pipeline_run
+    from lockstep.batch import run as hourly_run
 
-    mark_cut = pipeline_run.mark_cut
+    mark_cut = hourly_run.mark_cut
 
     def change_then_mark(*arguments: Any) -> Any:
         shipments.execute("UPDATE $schema.part SET label = 'renamed'")
         return mark_cut(*arguments)
 
-    monkeypatch.setattr(pipeline_run, "mark_cut", change_then_mark)
+    monkeypatch.setattr(hourly_run, "mark_cut", change_then_mark)
     run(spark, shipments, ReadMode.VIEW)
     assert len(rows_of(shipments)) == 60
     assert "renamed" not in {row["label"] for row in rows_of(shipments)}

@@ -1,7 +1,6 @@
 """A repair writes into Spark's table what Spark itself would have written."""
 
 import pytest
-from lockstep.batch.run import run_window
 from lockstep.model.modes import ReadMode
 from lockstep.repair.plan import plan_repair
 from lockstep.repair.run import repair_window
@@ -9,6 +8,7 @@ from lockstep.settings import Settings
 from pizzeria.names import ORDERS_ENRICHED_BATCH
 from pyspark.sql import SparkSession
 
+from tests.hourly_table import run_window
 from tests.repair.conftest import HOUR, Shop, whole_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]

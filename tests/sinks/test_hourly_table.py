@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from lockstep.errors import LakehouseError
 from lockstep.model.window import HOUR, Window
 from lockstep.sinks import hourly_table
-from lockstep.sinks.hourly_table import replace_window
+from lockstep.sinks.hourly_table import can_collect, replace_collected, replace_window
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -34,7 +34,11 @@ class Table:
         rows = self.spark.createDataFrame(
             values, "measured_at timestamp, window_date date, name string"
         )
-        replace_window(rows, self.uri, "measured_at", window, "{}", len(values))
+        where = (self.uri, "measured_at", window)
+        if can_collect(dict(rows.dtypes), *where, len(values)):
+            replace_collected(rows.toArrow(), *where, "{}")
+        else:
+            replace_window(rows, *where, "{}")
 
     def times(self, window: Window) -> list[datetime]:
         step = HOUR / ROWS_OF_AN_HOUR

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.batch.reading import reading, work_on
+from lockstep.batch.reading import reading
+from lockstep.batch.work import work_on
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
@@ -29,7 +30,7 @@ def preview(
     with reading(spark, settings, pipeline, window) as rows:
         plan = rows.plan
         order = dict.fromkeys([*([plan.time] if plan.time else []), *plan.key])
-        first = rows.by_query().orderBy(*map(quoted, order)).limit(limit)
+        first = rows.outputs(ReadMode.TABLES).orderBy(*map(quoted, order)).limit(limit)
         return first.toArrow().to_pylist()
 
 

@@ -1,80 +1,37 @@
-"""A pipeline's rows of a window as an hourly run would read them, for what writes nothing."""
+"""A pipeline's result of a window, read under one snapshot of the source's database."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.batch.pipeline_preflight import check_ready, require_window, window_of
-from lockstep.batch.pipeline_rows import in_window
-from lockstep.batch.pipeline_run import bind_tables
+from lockstep.batch.preflight import require_window
+from lockstep.batch.rows import in_window, with_read_origins
 from lockstep.batch.spark_errors import spark_failures
 from lockstep.cdc.cuts import ExportedSnapshot, exported_snapshot
-from lockstep.enrich.plans import run
+from lockstep.enrich.plans import bind, run
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan, plan_of
-from lockstep.pipeline.project import Pipeline, read_project
+from lockstep.pipeline.project import Pipeline
 from lockstep.pipeline.query.at import Rewritten, at_snapshot
 from lockstep.settings import Settings
-from lockstep.sources.hourly_runs import rows_of_newest_run
 from lockstep.sources.postgres import RoleConnection, connect_to
+from lockstep.sources.slot_counts import CountedRows
 from lockstep.sources.source_database import reader_of
 from lockstep.sources.source_tables import SourceReader
 from lockstep.sources.source_view import ViewReader
-from lockstep.spark import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a command is to do, once all that can be wrong before Spark is started is right."""
-
-    spark: "SparkSession"
-    settings: Settings
-    pipeline: Pipeline
-    plan: Plan
-    window: Window | None
-
-
-@contextmanager
-def work_on(
-    name: str,
-    start: str,
-    end: str,
-    *,
-    doing: str,
-    reads: Sequence[ReadMode],
-    rows: int | None = None,
-) -> Iterator[Work]:
-    """A pipeline and a window of ISO 8601 text, with a Spark session until the block ends.
-
-    doing: what the session is called, before the pipeline's name. rows: how many the work is over,
-    nearly; by default as many as the last hourly run wrote. Raises LockstepError.
-    """
-    settings = Settings.load()
-    pipeline = read_project(settings.project).pipeline(name)
-    plan = plan_of(pipeline)
-    window = window_of(plan, start, end)
-    for read in reads:
-        check_ready(settings, pipeline, plan, read)
-    if rows is None:
-        rows = rows_of_newest_run(settings.of(name))
-    spark = spark_session(settings, f"lockstep {doing} of {name} {window or ''}", rows)
-    try:
-        yield Work(spark, settings, pipeline, plan, window)
-    finally:
-        spark.stop()
-
-
-@dataclass(frozen=True)
 class Reading:
     """The rows of the window, of all without one, under one snapshot of the source's database.
 
-    Both give plan.outputs, and raise as run_pipeline does in either read mode.
+    session: of its own, since the query's tables are views of it.
     """
 
     session: "SparkSession"
@@ -85,18 +42,44 @@ class Reading:
     exported: ExportedSnapshot
     rewritten: Rewritten
 
-    def by_query(self) -> "DataFrame":
+    def result(self, read_mode: ReadMode) -> CountedRows:
+        """The result by the query, or by the view of PostgreSQL that the manifest names.
+
+        Rows: plan.outputs, and of a window what sources/origin.py reads as well; by the query maybe
+        rows of other windows, too. Count: of the window's facts, or of the view's rows in it; None
+        where no column says which these are. Raises as batch.run.run_pipeline does.
+        """
+        if read_mode is ReadMode.VIEW:
+            reader = ViewReader(self.session, self.target, self.exported)
+            return reader.rows(self.plan, self.window, self.slice_rows)
+        facts = self._bind_tables()
+        rows = with_read_origins(run(self.session, self.rewritten), facts, self.plan)
+        return CountedRows(rows, facts.count)
+
+    def outputs(self, read_mode: ReadMode) -> "DataFrame":
+        """Only plan.outputs, and only rows of the window; otherwise as `result`."""
+        rows = self.result(read_mode).rows.select(*map(quoted, self.plan.outputs))
+        return in_window(rows, self.plan, self.window)
+
+    def _bind_tables(self) -> CountedRows:
+        """Of the fact only the window's rows, where a column of it says which these are, and of the
+        other tables what these lead to.
+
+        Returns the fact's rows, with what sources/origin.py reads where they are of a window.
+        """
+        plan, window = self.plan, self.window
         reader = SourceReader(self.session, self.target, self.exported)
-        bind_tables(reader, self.plan, self.window, self.slice_rows)
-        return self._outputs(run(self.session, self.rewritten))
-
-    def by_view(self) -> "DataFrame":
-        reader = ViewReader(self.session, self.target, self.exported)
-        return self._outputs(reader.rows(self.plan, self.window, self.slice_rows))
-
-    def _outputs(self, rows: "DataFrame") -> "DataFrame":
-        outputs = rows.select(*map(quoted, self.plan.outputs))
-        return in_window(outputs, self.plan, self.window)
+        if plan.fact_time is None or window is None:
+            whole = {name: reader.whole(table) for name, table in plan.tables.items()}
+            for name, rows in whole.items():
+                bind(rows, name)
+            return CountedRows(whole[plan.fact.name], None)
+        facts = reader.facts(plan, window, self.slice_rows)
+        bind(facts.rows.select(*map(quoted, plan.fact.columns)), plan.fact.name)
+        for table in plan.tables.values():
+            if table is not plan.fact:
+                bind(reader.referred(plan, table, window, facts.count), table.name)
+        return facts
 
 
 @contextmanager

@@ -1,62 +1,183 @@
-"""The rows of the hourly table, from either read mode. Pure: DataFrame to DataFrame."""
+"""A pipeline's result as rows of its hourly table: what it must be, and what is added to it."""
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lockstep.enrich.plans import bind, run
-from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.delta_types import is_nested
+from lockstep.batch.errors import ResultRefusedError
+from lockstep.cdc.cuts import Cut, DatabaseSnapshot
+from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
-from lockstep.pipeline.query.at import at_snapshot
+from lockstep.pipeline.query.at import Rewritten
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
+from lockstep.sinks.window_conditions import of_time
+from lockstep.sources.origin import ROW_XID, origin_column, origin_reads_names
+from lockstep.sources.slot_counts import CountedRows
+from lockstep.sources.source_tables import BROADCAST_ROWS_MAX
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
-BROADCAST_ROWS_MAX = 200_000
-"""Rows that may be sent whole to every task, of a look-up side or of origins: some 20 MB."""
+_TIMES = ("timestamp", "date")
+_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==")
 
 
-def from_view(rows: "DataFrame", columns: Mapping[str, str], origin: "Column") -> "DataFrame":
-    """The result's columns of the view's rows, JSON text parsed, with the origin.
+def hourly_columns(plan: Plan, result: "StructType") -> dict[str, str]:
+    """The type of each column of the pipeline's hourly table, in their order.
 
-    columns: name and Delta type of each.
+    result: at least the author's columns. Raises ResultRefusedError for a time that is no time.
+    """
+    columns = {name: result[name].dataType.simpleString() for name in plan.outputs}
+    if plan.time is None:
+        others = {name: type_ for name, type_ in HOURLY_COLUMNS.items() if name != HOURLY_PARTITION}
+        return columns | others
+    if columns[plan.time] not in _TIMES:
+        raise ResultRefusedError(
+            f"pipeline {plan.name}: `time` is {plan.time}, which is {columns[plan.time]} and no "
+            "time: name a timestamp or date, or CAST it in the query"
+        )
+    return columns | HOURLY_COLUMNS | dict(plan.origin_columns)
+
+
+def with_read_origins(rows: "DataFrame", facts: CountedRows, plan: Plan) -> "DataFrame":
+    """The rows of the result with what was read of each one's fact (sources/origin.py).
+
+    As they are where the facts have none of that.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    parsed = [
-        F.from_json(quoted(name), kind).alias(name) if is_nested(kind) else F.col(quoted(name))
-        for name, kind in columns.items()
-    ]
-    return rows.select(*parsed, origin)
-
-
-def from_tables(
-    spark: "SparkSession",
-    plan: Plan,
-    tables: Mapping[TableName, "DataFrame"],
-    facts: int,
-    small: Collection[TableName],
-    origin: "Column",
-) -> "DataFrame":
-    """The tables joined by the pipeline's query, each row with the origin that its fact has.
-
-    facts: how many there are; of a table that is read for the window no more rows than that can be
-        referred to. small: tables that are read whole, for they have few rows. JDBC says nothing of
-        sizes to Spark, so the small sides of the joins are named here.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    for name, planned in plan.tables.items():
-        rows = tables[name].select(*map(quoted, planned.columns))
-        is_small = name in small or (planned is not plan.fact and facts <= BROADCAST_ROWS_MAX)
-        bind(rows.hint("broadcast" if is_small else "shuffle_hash"), name)
+    if ROW_XID not in facts.rows.columns:
+        return rows
     keys = [
         F.col(quoted(column)).alias(name)
         for column, name in zip(plan.fact.key, plan.key, strict=True)
     ]
-    origins = tables[plan.fact.name].select(*keys, origin)
-    if facts <= BROADCAST_ROWS_MAX:
+    origins = facts.rows.select(*keys, *origin_reads_names(plan))
+    if facts.count is not None and facts.count <= BROADCAST_ROWS_MAX:
         # Else both sides are exchanged and sorted, for JDBC says nothing of sizes.
         origins = F.broadcast(origins)
-    return run(spark, at_snapshot(plan.query)).join(origins, list(plan.key))
+    return rows.join(origins, list(plan.key), "left")
+
+
+def with_origin(rows: "DataFrame", plan: Plan, cut: Cut) -> "DataFrame":
+    """The rows with the column `origin`; null where nothing was read of the fact's row."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if ROW_XID not in rows.columns:
+        return rows.withColumn("origin", F.lit(None).cast(plan.origin_columns["origin"]))
+    others = [name for name in rows.columns if name not in origin_reads_names(plan)]
+    origin = origin_column(DatabaseSnapshot.parse(cut.snapshot), plan)
+    return rows.select(*map(quoted, others), origin)
+
+
+def in_window(rows: "DataFrame", plan: Plan, window: Window | None) -> "DataFrame":
+    """The rows whose time is in the window; all without one."""
+    return rows.filter(_of(plan, window))
+
+
+def require_sound(
+    plan: Plan, rows: "DataFrame", window: Window | None, rewritten: Rewritten
+) -> int:
+    """How many of the rows are in the window.
+
+    Raises ResultRefusedError for two rows of one key, or for rows without a time.
+
+    This evaluates the query; QueryRefusedError, with the place in query.sql, when it fails over a
+    value.
+    """
+    with _evaluated(rewritten):
+        rows_max, key, without_time, count = _counted(plan, rows, window)
+    if without_time:
+        raise ResultRefusedError(
+            f"pipeline {plan.name}: {without_time:,} rows of the result have no {plan.time}, so "
+            "that no window holds them: let the query give each row a time (COALESCE)"
+        )
+    if rows_max > 1:
+        named = ", ".join(f"{name} {value}" for name, value in zip(plan.key, key, strict=True))
+        raise ResultRefusedError(
+            f"pipeline {plan.name}: the result has {rows_max} rows of the key {named}, and a key "
+            "is of one row: see which JOIN finds several rows"
+        )
+    return count
+
+
+def collected_if_sound(
+    rows: "DataFrame", plan: Plan, window: Window, facts: int, rewritten: Rewritten
+) -> "pa.Table | None":
+    """The rows in this process; None unless they are one of a key, and of the window.
+
+    facts: how many the window has, none of which makes two rows, so that no more are fetched than
+    show that one does. Raises QueryRefusedError as require_sound.
+    """
+    import pyarrow.compute as pc
+
+    with _evaluated(rewritten):
+        found = rows.limit(facts + 1).toArrow()
+    if found.num_rows > facts or found.group_by(list(plan.key)).aggregate([]).num_rows < len(found):
+        return None
+    times = found[plan.time]
+    if times.null_count:
+        return None
+    within = pc.min_max(times).as_py()
+    is_inside = not len(found) or window.start <= within["min"] <= within["max"] < window.end
+    return found if is_inside else None
+
+
+@contextmanager
+def _evaluated(rewritten: Rewritten) -> Iterator[None]:
+    from pyspark.errors import ArithmeticException, DateTimeException, NumberFormatException
+
+    try:
+        yield
+    except (ArithmeticException, DateTimeException, NumberFormatException) as error:
+        raise rewritten.refused(_placed(str(error))) from error
+
+
+def _placed(message: str) -> str:
+    """The first line of an error of Spark's tasks, with the place as its analysis writes it."""
+    place = _PLACE.search(message)
+    where = f" (line {place[1]}, pos {int(place[2]) - 1})" if place else ""
+    return message.splitlines()[0] + where
+
+
+def _of(plan: Plan, window: Window | None) -> str:
+    return "true" if window is None or plan.time is None else of_time(window, quoted(plan.time))
+
+
+def _counted(plan: Plan, rows: "DataFrame", window: Window | None) -> tuple[int, tuple, int, int]:
+    """The most rows of one key, that key, how many have no time, how many are in the window."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    no_time = "false" if plan.time is None else f"{quoted(plan.time)} IS NULL"
+    marked = rows.select(
+        F.struct(*map(quoted, plan.key)).alias("key"),
+        F.expr(no_time).alias("no_time"),
+        F.expr(_of(plan, window)).alias("inside"),
+    )
+    keys = marked.groupBy("key").agg(
+        F.count("*").alias("rows"),
+        F.count_if("no_time").alias("no_time"),
+        F.count_if("inside").alias("inside"),
+    )
+    most, key, *counts = keys.agg(
+        F.max("rows"), F.max_by("key", "rows"), F.sum("no_time"), F.sum("inside")
+    ).first()
+    return most or 0, key or (), *(count or 0 for count in counts)
+
+
+def with_cut(rows: "DataFrame", plan: Plan, columns: Mapping[str, str], cut: Cut) -> "DataFrame":
+    """The rows with all columns of the hourly table, in their order."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    added = {
+        "run_id": F.lit(cut.run_id),
+        "cut_snapshot": F.lit(cut.snapshot),
+        "cut_lsn": F.lit(cut.marker_lsn).cast("bigint"),
+    }
+    if plan.time is not None:
+        added[HOURLY_PARTITION] = F.to_date(F.col(quoted(plan.time)))
+    return rows.select([added.get(name, F.col(quoted(name))).alias(name) for name in columns])

@@ -1,32 +1,45 @@
-"""One hourly run, step by step.
+"""One hourly run of a pipeline, step by step, whatever its tables and columns are.
 
-The order of the steps is the run's guarantee: the lock first (no other run comes between),
-the snapshot before the marker (so the marker comes later in the log than all the run sees), and
-one commit at the end (so a run killed anywhere has changed nothing).
+The order of the steps is the run's guarantee: the lock first (no other run comes between), the
+snapshot before the marker (so the marker comes later in the log than all the run sees), and one
+commit at the end (so a run killed anywhere has changed nothing).
 """
 
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.batch.pipeline_rows import with_cut
-from lockstep.batch.rows import from_tables, from_view
-from lockstep.batch.spark_errors import spark_failures
-from lockstep.cdc.cuts import DatabaseSnapshot, ExportedSnapshot, exported_snapshot, mark_cut
+from lockstep.batch.errors import ResultRefusedError
+from lockstep.batch.reading import Reading, reading
+from lockstep.batch.rows import (
+    collected_if_sound,
+    hourly_columns,
+    in_window,
+    require_sound,
+    with_cut,
+    with_origin,
+)
+from lockstep.cdc.cuts import Cut, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.pipeline.plan import Plan, plan_named
-from lockstep.pipeline.result_tables import HOURLY_COLUMNS
+from lockstep.pipeline.names import cut_prefix
+from lockstep.pipeline.plan import Plan, plan_of
+from lockstep.pipeline.project import Pipeline
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.settings import Settings
-from lockstep.sinks.hourly_table import replace_window
+from lockstep.sinks.hourly_table import (
+    can_collect,
+    replace_all,
+    replace_collected,
+    replace_window,
+    require_columns,
+)
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sources.origin import origin_column
 from lockstep.sources.postgres import connect_to
-from lockstep.sources.postgres_snapshot import SnapshotReader, count_facts, small_tables
-from lockstep.sources.source_database import reader
-from lockstep.sources.window_slices import slice_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,56 +53,111 @@ class BatchRun:
     seconds: float
 
 
-def run_window(
-    spark: "SparkSession", settings: Settings, window: Window, read_mode: ReadMode
+def run_pipeline(
+    spark: "SparkSession",
+    settings: Settings,
+    pipeline: Pipeline,
+    window: Window | None,
+    read_mode: ReadMode = ReadMode.TABLES,
 ) -> BatchRun:
-    """Enrich the window's facts and make them the table's rows of that window.
+    """Make the pipeline's result the hourly table's rows of the window.
 
-    Running it again replaces the same rows. A failure, whatever it is, leaves the table as it was.
-    Raises PipelineError, PostgresUnavailableError, LakehouseError, WriterBusyError.
+    window: None for a pipeline without a time, whose table is replaced whole. read_mode: let the
+    query make the rows, or the view of PostgreSQL that the manifest names. Running it again
+    replaces the same rows. A failure, whatever it is, leaves the table as it was. Raises
+    PipelineError, WindowError, ResultRefusedError, SourceValueError, PostgresUnavailableError,
+    LakehouseError, WriterBusyError.
     """
     started = time.monotonic()
-    plan = plan_named(settings.project, settings.names.pipeline)
+    plan = plan_of(pipeline)
     # Step 1: be the only writer, with room to write.
     # Step 2: export the snapshot that everything below reads.
     with (
-        sole_writer(settings, settings.names.hourly_table),
-        connect_to(reader(settings)) as exporting,
-        spark_failures(settings),
-        exported_snapshot(exporting) as exported,
+        sole_writer(settings, plan.hourly_table),
+        reading(spark, settings, pipeline, window) as read,
     ):
         # Step 3: mark the cut in the database's log.
-        with connect_to(reader(settings)) as marking:
-            cut = mark_cut(marking, exported, run_id=str(uuid.uuid4()))
-        # Step 4: read under the snapshot, enrich, and replace the window in one commit.
-        enriched, count = _enriched(spark, settings, plan, exported, window, read_mode)
-        commit = RunCommit(window, read_mode, count, cut, plan.version)
-        table_uri = settings.table_uri(settings.names.hourly_table)
-        columns = {**plan.result.columns, **HOURLY_COLUMNS, **plan.origin_columns}
-        rows = with_cut(enriched, plan, columns, cut)
-        replace_window(rows, table_uri, plan.time, window, commit.as_json(), count)
+        with connect_to(read.target) as marking:
+            prefix = cut_prefix(pipeline.source.name)
+            cut = mark_cut(marking, read.exported, str(uuid.uuid4()), prefix)
+        # Step 4: read under the snapshot, and replace the rows in one commit.
+        written = _Replacement(settings, read, read_mode, cut)
+        commit = written.of_few() or written.of_any()
     return BatchRun(commit, time.monotonic() - started)
 
 
-def _enriched(
-    spark: "SparkSession",
-    settings: Settings,
-    plan: Plan,
-    exported: ExportedSnapshot,
-    window: Window,
-    read_mode: ReadMode,
-) -> tuple["DataFrame", int]:
-    counts = count_facts(exported, plan, window)
-    rows = sum(slot.rows for slot in counts)
-    slices = slice_window(
-        window,
-        counts,
-        rows_max=settings.batch_slice_rows,
-        slices_min=spark.sparkContext.defaultParallelism,
-    )
-    reader = SnapshotReader(spark, settings, exported, plan)
-    origin = origin_column(DatabaseSnapshot.parse(exported.snapshot), plan)
-    if read_mode is ReadMode.VIEW:
-        return from_view(reader.view(slices), plan.result.columns, origin), rows
-    tables = reader.tables(window, slices)
-    return from_tables(spark, plan, tables, rows, small_tables(plan), origin), rows
+class _Replacement:
+    """The rows of one run, which are written in one of two ways."""
+
+    def __init__(self, settings: Settings, read: Reading, read_mode: ReadMode, cut: Cut) -> None:
+        self._read, self._plan, self._window = read, read.plan, read.window
+        self._mode, self._cut = read_mode, cut
+        found = read.result(read_mode)
+        self._facts = found.count
+        self._columns = hourly_columns(self._plan, found.rows.schema)
+        self._uri = settings.table_uri(self._plan.hourly_table)
+        partition = HOURLY_PARTITION if self._plan.time else None
+        added = self._plan.origin_columns
+        require_columns(read.session, self._uri, self._columns, partition, added)
+        self._result = with_origin(found.rows, self._plan, cut)
+
+    def of_few(self) -> RunCommit | None:
+        """Rows of an hour go through this process's memory, which checks them as they are there.
+
+        None where they cannot, or where they are not sound: nothing is written then.
+        """
+        plan, window, count = self._plan, self._window, self._facts
+        if plan.time is None or window is None or count is None:
+            return None
+        if not can_collect(self._columns, self._uri, plan.time, window, count):
+            return None
+        rows = with_cut(self._result, plan, self._columns, self._cut)
+        collected = collected_if_sound(rows, plan, window, count, self._read.rewritten)
+        if collected is None:
+            return None
+        commit = self._commit(collected.num_rows)
+        where = (self._uri, plan.time, window, commit.as_json())
+        if collected.num_rows:
+            replace_collected(collected, *where)
+        else:
+            replace_window(rows, *where)
+        return commit
+
+    def of_any(self) -> RunCommit:
+        """As many rows as there are, through Spark. Raises ResultRefusedError as require_sound."""
+        plan, window = self._plan, self._window
+        with _kept(self._result) as result:
+            commit = self._commit(require_sound(plan, result, window, self._read.rewritten))
+            rows = with_cut(in_window(result, plan, window), plan, self._columns, self._cut)
+            with _refused_by_delta(plan):
+                if plan.time is None or window is None:
+                    replace_all(rows, self._uri, commit.as_json())
+                else:
+                    replace_window(rows, self._uri, plan.time, window, commit.as_json())
+        return commit
+
+    def _commit(self, rows: int) -> RunCommit:
+        return RunCommit(self._window, self._mode, rows, self._cut, self._plan.version)
+
+
+@contextmanager
+def _kept(rows: "DataFrame") -> Iterator["DataFrame"]:
+    """Rows that are checked and then written are computed once."""
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+@contextmanager
+def _refused_by_delta(plan: Plan) -> Iterator[None]:
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        raise ResultRefusedError(
+            f"pipeline {plan.name}: Delta cannot hold the result, and nothing was written: "
+            f"{str(error).splitlines()[0]}"
+        ) from error

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.batch.pipeline_rows import require_sound
-from lockstep.batch.reading import reading, work_on
+from lockstep.batch.reading import reading
+from lockstep.batch.rows import require_sound
+from lockstep.batch.work import work_on
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
@@ -61,7 +62,7 @@ def check_view(
     Raises as run_pipeline does in either read mode, also for a key that one of them gives twice.
     """
     with reading(spark, settings, pipeline, window) as rows:
-        kept = [rows.by_view().persist(), rows.by_query().persist()]
+        kept = [rows.outputs(ReadMode.VIEW).persist(), rows.outputs(ReadMode.TABLES).persist()]
         try:
             for side in kept:
                 require_sound(rows.plan, side, window, rows.rewritten)

@@ -24,6 +24,7 @@ def run(start: Start, end: End, read: Read = ReadMode.VIEW) -> None:
 
     Times without a zone are UTC. Running it again replaces the same rows.
     """
-    from lockstep.batch.command import run_chosen
+    from lockstep.batch.command import run_named
+    from lockstep.settings import Settings
 
-    run_chosen(start, end, read)
+    run_named(Settings.load().names.pipeline, start, end, read)

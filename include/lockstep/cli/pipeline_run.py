@@ -22,6 +22,6 @@ def run(name: Name, start: Start = "", end: End = "", read: Read = ReadMode.TABL
     Times without a zone are UTC. A pipeline without `time` has no window: its whole table is
     replaced. Running it again replaces the same rows.
     """
-    from lockstep.batch.pipeline_command import run_named
+    from lockstep.batch.command import run_named
 
     run_named(name, start, end, read)

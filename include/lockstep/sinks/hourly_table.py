@@ -3,10 +3,12 @@
 Which columns a pipeline's table has, and what is in them, is the caller's.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from lockstep.errors import LakehouseError
@@ -30,23 +32,25 @@ jobs, which take longer than the rows do: docs/decisions/batch.md."""
 
 
 def require_columns(
-    spark: "SparkSession", table_uri: str, columns: Mapping[str, str], partition: str | None
+    spark: "SparkSession",
+    table_uri: str,
+    columns: Mapping[str, str],
+    partition: str | None,
+    added: Collection[str] = (),
 ) -> None:
     """Raise LakehouseError unless the table, if it is there, has just these columns.
 
     columns: the type of each, as Spark writes it. partition: the one column of its partitions.
+    added: columns that a table of before may lack; the next run adds them.
     """
-    from delta.tables import DeltaTable as SparkDeltaTable
-
-    if not SparkDeltaTable.isDeltaTable(spark, table_uri):
+    layout = _layout(spark, table_uri)
+    if layout is None:
         return
-    table = SparkDeltaTable.forPath(spark, table_uri)
-    found = dict(table.toDF().dtypes)
-    partitions = table.detail().first()["partitionColumns"]
+    found, partitions = layout
     differences = [
         f"{name} is {found.get(name, 'not there')} and should be {columns.get(name, 'not there')}"
         for name in dict.fromkeys([*columns, *found])
-        if found.get(name) != columns.get(name)
+        if found.get(name) != columns.get(name) and not (name in added and name not in found)
     ]
     if partitions != ([] if partition is None else [partition]):
         differences.append(f"its partitions are by {', '.join(partitions) or 'nothing'}")
@@ -57,49 +61,73 @@ def require_columns(
         )
 
 
+def _layout(spark: "SparkSession", table_uri: str) -> tuple[dict[str, str], list[str]] | None:
+    """The type of each column, and the columns of the partitions; None without a table.
+
+    Of a local table read without Spark, which takes a second for it.
+    """
+    from delta.tables import DeltaTable as SparkDeltaTable
+    from pyspark.sql.types import StructType
+
+    if local_folder(table_uri) is not None:
+        if not DeltaTable.is_deltatable(table_uri):
+            return None
+        table = DeltaTable(table_uri)
+        schema = StructType.fromJson(json.loads(table.schema().to_json()))
+        types = {field.name: field.dataType.simpleString() for field in schema}
+        return types, table.metadata().partition_columns
+    if not SparkDeltaTable.isDeltaTable(spark, table_uri):
+        return None
+    of_spark = SparkDeltaTable.forPath(spark, table_uri)
+    return dict(of_spark.toDF().dtypes), of_spark.detail().first()["partitionColumns"]
+
+
+def can_collect(
+    columns: Mapping[str, str], table_uri: str, time: str, window: Window, count: int
+) -> bool:
+    """Whether delta-rs can replace the window's rows, from the memory of this process.
+
+    columns: the type of each of the rows' columns. count: how many rows there are, or nearly.
+
+    An object store's credentials are Spark's. delta-rs creates no table, and no columns in a
+    replacement: it checks the rows that stay against the replaced window. Its conditions are on
+    instants.
+    """
+    if window.end - window.start > _DAY or count > COLLECTED_ROWS_MAX:
+        return False
+    if local_folder(table_uri) is None or not DeltaTable.is_deltatable(table_uri):
+        return False
+    there = {field.name for field in DeltaTable(table_uri).schema().fields}
+    return there.issuperset(columns) and columns[time] == "timestamp"
+
+
+def replace_collected(
+    rows: pa.Table, table_uri: str, time: str, window: Window, metadata: str
+) -> None:
+    """As replace_window, where can_collect says so. Raises LakehouseError.
+
+    rows: at least one; delta-rs replaces nothing by no rows.
+    """
+    replace(DeltaTable(table_uri), rows, inside_for_write(window, quoted(time)), metadata)
+
+
 def replace_window(
-    rows: "DataFrame", table_uri: str, time: str, window: Window, metadata: str, count: int
+    rows: "DataFrame", table_uri: str, time: str, window: Window, metadata: str
 ) -> None:
     """Make `rows` the table's only rows of the window, in one commit; other rows stay.
 
     rows: all inside the window, or Delta refuses them; with HOURLY_PARTITION, the UTC day of
         `time`. The table is created when it is not there, and gets columns that it does not have
         yet; they are null in the rows that stay.
-    metadata: of the commit, as it is. count: how many rows there are, or nearly.
+    metadata: of the commit, as it is.
 
     A process killed at any moment leaves the table as it was; the same window again replaces it.
     Files of other days are neither opened nor written, and a file that holds no row outside of the
     window is removed. A window of hours is one file, or a file for each task. One of days is
     sorted, and has a file for each day: docs/decisions/batch.md.
 
-    Raises LakehouseError or Spark's error when the rows cannot be written.
+    Raises Spark's error when the rows cannot be written.
     """
-    is_few = window.end - window.start <= _DAY and count <= COLLECTED_ROWS_MAX
-    if is_few and _can_collect(rows, table_uri, time):
-        collected = rows.toArrow()
-        if collected.num_rows:
-            replaced = inside_for_write(window, quoted(time))
-            replace(DeltaTable(table_uri), collected, replaced, metadata)
-            return
-    replace_by_spark(rows, table_uri, time, window, metadata)
-
-
-def _can_collect(rows: "DataFrame", table_uri: str, time: str) -> bool:
-    """Whether delta-rs can write the rows.
-
-    An object store's credentials are Spark's. delta-rs cannot create columns in a replacement: it
-    checks the rows that stay against the replaced window. Its conditions are on instants.
-    """
-    if local_folder(table_uri) is None or not DeltaTable.is_deltatable(table_uri):
-        return False
-    columns = {field.name for field in DeltaTable(table_uri).schema().fields}
-    return columns.issuperset(rows.columns) and dict(rows.dtypes)[time] == "timestamp"
-
-
-def replace_by_spark(
-    rows: "DataFrame", table_uri: str, time: str, window: Window, metadata: str
-) -> None:
-    """As replace_window, for any number of rows. Raises Spark's error."""
     is_of_days = window.end - window.start > _DAY
     if is_of_days:
         sorted_by = (HOURLY_PARTITION, quoted(time))

@@ -1,10 +1,24 @@
 """How many rows PostgreSQL has in each slot of a window: where the window is cut into slices."""
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import psycopg
 from psycopg import sql
 
 from lockstep.model.window import Window
 from lockstep.sources.window_slices import SlotCount, slot_length
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class CountedRows:
+    """Rows that Spark is to read. count: how many there are in the snapshot; None if not known."""
+
+    rows: "DataFrame"
+    count: int | None
 
 
 def count_slots(

@@ -30,7 +30,7 @@ from lockstep.sources.origin import origin_reads, origin_reads_names
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.referred_rows import ROWS_READ_WHOLE, referred_rows
 from lockstep.sources.sent_columns import received_rows, sent_query
-from lockstep.sources.slot_counts import count_slots
+from lockstep.sources.slot_counts import CountedRows, count_slots
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
 from lockstep.sources.window_slices import slice_window
 from lockstep.sources.zone_clock import ZoneClock
@@ -42,6 +42,8 @@ _OPTIONS = {"pushDownPredicate": "false"}
 """A condition of the author's on a text is Spark's, by code points, and not of a collation."""
 _ALL = sql.SQL("true")
 _SLICED_BY = "sliced_by"
+BROADCAST_ROWS_MAX = 200_000
+"""Rows that may be sent whole to every task, of a side of a join or of origins: some 20 MB."""
 
 
 class SourceReader:
@@ -62,14 +64,21 @@ class SourceReader:
         """All rows of a table, in one partition."""
         return self._in_one(table, _ALL)
 
-    def referred(self, plan: Plan, table: PlannedTable, window: Window) -> "DataFrame":
+    def referred(self, plan: Plan, table: PlannedTable, window: Window, facts: int) -> "DataFrame":
         """The rows of a table that the window's facts lead to, in one partition.
 
-        All rows of a small table, and where PostgreSQL cannot say which these are.
+        All rows of a small table, and where PostgreSQL cannot say which these are. JDBC says
+        nothing of sizes to Spark, so a side of a join that is small says so.
+
+        facts: how many there are. Without children a fact leads to some one row of a table.
         """
-        if self._rows_estimated(table) <= ROWS_READ_WHOLE:
-            return self.whole(table)
-        return self._in_one(table, referred_rows(plan, table.name, window) or _ALL)
+        estimated = self._rows_estimated(table)
+        if estimated <= ROWS_READ_WHOLE:
+            return self.whole(table).hint("broadcast")
+        found = referred_rows(plan, table.name, window)
+        rows = self._in_one(table, found or _ALL)
+        leads_to = math.inf if plan.children or found is None else facts
+        return rows.hint("broadcast") if min(estimated, leads_to) <= BROADCAST_ROWS_MAX else rows
 
     def _in_one(self, table: PlannedTable, rows: sql.Composable) -> "DataFrame":
         columns = self._exact_columns(table, rows)
@@ -83,7 +92,7 @@ class SourceReader:
         (rows,) = self._connection.execute(query).fetchone()
         return rows if rows >= 0 else math.inf
 
-    def facts(self, plan: Plan, window: Window, slice_rows: int) -> "DataFrame":
+    def facts(self, plan: Plan, window: Window, slice_rows: int) -> CountedRows:
         """The rows of the fact whose `plan.fact_time` is in the window, in slices of that time.
 
         They have what sources/origin.py reads as well.
@@ -107,7 +116,8 @@ class SourceReader:
         more = [by, *origin_reads(fact.name.name, plan)]
         query = sent_query(_name(fact), columns, rows, more)
         slices_of_time = [between(_SLICED_BY, part) for part in slices]
-        return self._read(fact, columns, query, slices_of_time, origin_reads_names(plan))
+        read = self._read(fact, columns, query, slices_of_time, origin_reads_names(plan))
+        return CountedRows(read, sum(slot.rows for slot in counts))
 
     def _read(
         self,

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.accounts import Role
-from lockstep.batch.run import run_window
+from lockstep.batch.run import run_pipeline
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
+from lockstep.pipeline.project import Pipeline, read_project
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep.spark import spark_session
-from pizzeria.names import ORDERS_ENRICHED_BATCH, VIEW
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, VIEW
 from psycopg import sql
 
 from lockstep_tools.bench.memory import PeakMemory
@@ -64,12 +65,13 @@ def measure(
     settings: a PostgreSQL whose orders (`orders` of them) lie evenly over the day from `start`;
         the lakehouse it names is emptied.
     """
+    pipeline = read_project(settings.project).pipeline(MANIFEST)
     measured = Measured(orders=orders, hour_orders=orders // 24)
     began = time.monotonic()
     with PeakMemory() as peak:
         spark = spark_session(settings, "lockstep bench batch")
         measured.session_seconds = time.monotonic() - began
-        bench = _Rounds(spark, settings, start, measured, peak)
+        bench = _Rounds(spark, settings, pipeline, start, measured, peak)
         try:
             measured.cold_hour_seconds = bench.timed(lambda: bench.enrich(bench.hour(23)))
             for number in range(rounds + 1):
@@ -84,6 +86,7 @@ def measure(
 class _Rounds:
     spark: "SparkSession"
     settings: Settings
+    pipeline: Pipeline
     start: datetime
     measured: Measured
     peak: PeakMemory
@@ -110,7 +113,7 @@ class _Rounds:
         return Window(start, start + timedelta(hours=1))
 
     def enrich(self, window: Window, mode: ReadMode = ReadMode.VIEW) -> None:
-        run_window(self.spark, self.settings, window, mode)
+        run_pipeline(self.spark, self.settings, self.pipeline, window, mode)
 
     def timed(self, work: Callable[[], None]) -> float:
         began = time.monotonic()

@@ -17,7 +17,7 @@ from lockstep.model.window import HOUR, Window
 from lockstep.pipeline.result_tables import HOURLY_PARTITION, PUBLISHED_PARTITIONS
 from lockstep.publish.from_hourly import of_hours
 from lockstep.settings import Settings
-from lockstep.sinks.hourly_table import replace_by_spark
+from lockstep.sinks.hourly_table import replace_window
 from lockstep.sinks.window_conditions import inside
 from lockstep.spark import spark_session
 
@@ -106,7 +106,7 @@ class _Table:
     def replace(self, window: Window) -> None:
         rows, uri = self._rows(window), str(self.folder)
         if self.layout == BY_DAY:
-            replace_by_spark(rows, uri, TIME, window, "{}")
+            replace_window(rows, uri, TIME, window, "{}")
             return
         (
             rows.withColumnRenamed(HOURLY_PARTITION, _DATE)

@@ -1,7 +1,8 @@
 -- What the hourly run reads in `view` mode and the look-up stream asks for: one row an order.
 -- pizzas is JSON, [{"pizza": name, "price": price}, …], in the order's own sequence and with its
 -- repetitions; an id the menu does not know gives nulls. No order is dropped. The last three columns
--- are the order's own row: what it refers to, and the transaction that wrote it (32 bits).
+-- are the order's own row: what it refers to, and the transaction that wrote it (32 bits). No job of
+-- this version reads them; a view that is there already cannot lose columns.
 CREATE OR REPLACE VIEW order_enriched_in AS
 SELECT
     orders.id AS order_id,

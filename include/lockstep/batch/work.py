@@ -1,0 +1,59 @@
+"""What a command over a pipeline's window begins with: the project, the checks, the session."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.batch.preflight import check_ready, window_of
+from lockstep.model.modes import ReadMode
+from lockstep.model.window import Window
+from lockstep.pipeline.plan import Plan, plan_of
+from lockstep.pipeline.project import Pipeline, read_project
+from lockstep.settings import Settings
+from lockstep.sources.hourly_runs import rows_of_newest_run
+from lockstep.spark import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a command is to do, once all that can be wrong before Spark is started is right."""
+
+    spark: "SparkSession"
+    settings: Settings
+    pipeline: Pipeline
+    plan: Plan
+    window: Window | None
+
+
+@contextmanager
+def work_on(
+    name: str,
+    start: str,
+    end: str,
+    *,
+    doing: str,
+    reads: Sequence[ReadMode],
+    rows: int | None = None,
+) -> Iterator[Work]:
+    """A pipeline and a window of ISO 8601 text, with a Spark session until the block ends.
+
+    doing: what the session is called, before the pipeline's name. rows: how many the work is over,
+    nearly; by default as many as the last hourly run wrote. Raises LockstepError.
+    """
+    settings = Settings.load()
+    pipeline = read_project(settings.project).pipeline(name)
+    plan = plan_of(pipeline)
+    window = window_of(plan, start, end)
+    for read in reads:
+        check_ready(settings, pipeline, plan, read)
+    if rows is None:
+        rows = rows_of_newest_run(settings.of(name))
+    spark = spark_session(settings, f"lockstep {doing} of {name} {window or ''}", rows)
+    try:
+        yield Work(spark, settings, pipeline, plan, window)
+    finally:
+        spark.stop()

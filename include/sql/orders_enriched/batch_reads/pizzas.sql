@@ -1,5 +1,0 @@
-SELECT
-    id,
-    name,
-    price
-FROM pizzas

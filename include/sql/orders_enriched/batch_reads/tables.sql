@@ -1,4 +1,0 @@
-SELECT
-    id,
-    name
-FROM tables
