@@ -12,6 +12,7 @@ from lockstep.cdc.cuts import exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
+from lockstep.pipeline.names import cut_prefix
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.repair.run import hourly_row
@@ -28,10 +29,10 @@ HOUR = Window.parse("2024-02-28T12:00Z", "2024-02-28T13:00Z")
 
 def run_hour(settings: Settings, window: Window = HOUR) -> RunCommit:
     """Replace the window's rows with what the database has of it now."""
+    plan = plan_named(settings.project, MANIFEST)
     with connect(settings, Role.BATCH_READER) as reading, exported_snapshot(reading) as exported:
         with connect(settings, Role.BATCH_READER) as marking:
-            cut = mark_cut(marking, exported, str(uuid.uuid4()))
-        plan = plan_named(settings.project, MANIFEST)
+            cut = mark_cut(marking, exported, str(uuid.uuid4()), cut_prefix(plan.source))
         rows = [hourly_row(row, plan.result, cut) for row in rows_in(exported, plan, window)]
     commit = RunCommit(window, ReadMode.VIEW, len(rows), cut)
     write_deltalake(

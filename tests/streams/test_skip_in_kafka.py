@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from lockstep.accounts import KafkaUser
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.transactions import OffsetRange
+from lockstep.errors import StreamError
 from lockstep.kafka_login import client
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline import names
@@ -69,6 +71,17 @@ def records_of(settings: Settings) -> list[tuple[int, bytes | None]]:
     return [record for part in change_topic.read_again(settings, 0, end) for record in part]
 
 
+def wait_until_topic(settings: Settings, *, is_there: bool) -> None:
+    """Kafka says that a topic is made, or deleted, before all that it answers from knows it."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        with suppress(StreamError):
+            if (change_topic.topic_id(settings) is not None) == is_there:
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def given_up_of(settings: Settings) -> GivenUp:
     """What is given up in these settings' quarantine."""
     return GivenUp(partial(given_up_ranges, settings), DECODER)
@@ -106,9 +119,7 @@ def test_a_stream_that_runs_passes_what_is_given_up_and_a_new_topic_has_nothing_
     assert change_log(settings, StreamMode.OUTBOX) == [1, 4]
 
     topic.delete()
-    deadline = time.monotonic() + SECONDS_MAX
-    while change_topic.topic_id(settings) is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until_topic(settings, is_there=False)
     topic.create()
+    wait_until_topic(settings, is_there=True)
     assert given_up_ranges(settings) == []

@@ -153,20 +153,21 @@ def _counted(plan: Plan, rows: "DataFrame", window: Window | None) -> tuple[int,
     from pyspark.sql import functions as F  # noqa: N812
 
     no_time = "false" if plan.time is None else f"{quoted(plan.time)} IS NULL"
+    key = [f"k{place}" for place in range(len(plan.key))]
     marked = rows.select(
-        F.struct(*map(quoted, plan.key)).alias("key"),
+        *(F.col(quoted(name)).alias(short) for name, short in zip(plan.key, key, strict=True)),
         F.expr(no_time).alias("no_time"),
         F.expr(_of(plan, window)).alias("inside"),
     )
-    keys = marked.groupBy("key").agg(
+    keys = marked.groupBy(key).agg(
         F.count("*").alias("rows"),
         F.count_if("no_time").alias("no_time"),
         F.count_if("inside").alias("inside"),
     )
-    most, key, *counts = keys.agg(
-        F.max("rows"), F.max_by("key", "rows"), F.sum("no_time"), F.sum("inside")
+    most, found, *counts = keys.agg(
+        F.max("rows"), F.max_by(F.struct(*key), "rows"), F.sum("no_time"), F.sum("inside")
     ).first()
-    return most or 0, key or (), *(count or 0 for count in counts)
+    return most or 0, found or (), *(count or 0 for count in counts)
 
 
 def with_cut(rows: "DataFrame", plan: Plan, columns: Mapping[str, str], cut: Cut) -> "DataFrame":

@@ -27,7 +27,7 @@ from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.names import cut_prefix
-from lockstep.pipeline.plan import Plan, plan_of
+from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.project import Pipeline
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.settings import Settings
@@ -69,11 +69,11 @@ def run_pipeline(
     LakehouseError, WriterBusyError.
     """
     started = time.monotonic()
-    plan = plan_of(pipeline)
+    hourly_table = settings.of(pipeline.name).names.hourly_table
     # Step 1: be the only writer, with room to write.
     # Step 2: export the snapshot that everything below reads.
     with (
-        sole_writer(settings, plan.hourly_table),
+        sole_writer(settings, hourly_table),
         reading(spark, settings, pipeline, window) as read,
     ):
         # Step 3: mark the cut in the database's log.

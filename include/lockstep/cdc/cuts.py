@@ -3,7 +3,7 @@
 A cut is taken in two steps, and the order matters:
 
 1. one statement in the transaction that exports the snapshot reads `pg_current_snapshot()`;
-2. a separate transaction emits the logical message `lockstep.cut` with the run's id.
+2. a separate transaction emits the logical message `lockstep.cut.<source>` with the run's id.
 
 Whatever the snapshot sees was committed before the marker, so a stream that has passed the marker
 has seen all of it, even in a quiet hour. What else it has seen by then is distinguished by the
@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
-
-from lockstep.model.log import CUT_MESSAGE_PREFIX
 
 if TYPE_CHECKING:
     import psycopg
@@ -100,10 +98,7 @@ def exported_snapshot(connection: "psycopg.Connection") -> Iterator[ExportedSnap
 
 
 def mark_cut(
-    connection: "psycopg.Connection",
-    exported: ExportedSnapshot,
-    run_id: str,
-    prefix: str = CUT_MESSAGE_PREFIX,
+    connection: "psycopg.Connection", exported: ExportedSnapshot, run_id: str, prefix: str
 ) -> Cut:
     """Emit the marker message, of this prefix, in a transaction of its own; return the whole cut.
 

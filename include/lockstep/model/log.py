@@ -2,6 +2,5 @@
 
 SNAPSHOT_COMMIT_LSN = 0
 """Of rows of the initial snapshot, which ranks before every transaction."""
-CUT_MESSAGE_PREFIX = "lockstep.cut"
 HEARTBEAT_MESSAGE_PREFIX = "lockstep.heartbeat"
 """A transaction of nothing but this message, every few seconds, by the connector itself."""

@@ -12,6 +12,7 @@ from typing import Any
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot, exported_snapshot, mark_cut
 from lockstep.cdc.run_commits import RepairCommit
 from lockstep.model.window import Window
+from lockstep.pipeline.names import cut_prefix
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
@@ -62,7 +63,7 @@ def repair_window(
             return None
         # Step 4: mark the cut in the database's log.
         with connect_to(reader(settings)) as marking:
-            cut = mark_cut(marking, exported, run_id=str(uuid.uuid4()))
+            cut = mark_cut(marking, exported, str(uuid.uuid4()), cut_prefix(plan.source))
         # Step 5: replace the rows in one commit.
         commit = RepairCommit(
             window=window,

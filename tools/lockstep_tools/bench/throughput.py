@@ -17,14 +17,14 @@ from lockstep.accounts import Role
 from lockstep.capture import connector
 from lockstep.capture.connectors import connector_of
 from lockstep.errors import ServiceError
-from lockstep.model.log import CUT_MESSAGE_PREFIX
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline.names import cut_prefix
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
 from lockstep.supervise import launcher
 from numpy.typing import NDArray
-from pizzeria.names import CHANGE_TOPIC
+from pizzeria.names import CHANGE_TOPIC, SOURCE
 from pizzeria.shop.backdate import place_orders_at
 
 from lockstep_tools.bench.change_rows import VISIBLE_AT, rows_seen
@@ -103,7 +103,7 @@ def _load(settings: Settings, orders: int) -> None:
     times = [now + timedelta(milliseconds=place) for place in range(orders)]
     place_orders_at(settings, times, SEED)
     with connect(settings, Role.SHOP) as connection:
-        connection.execute(_EMIT, [CUT_MESSAGE_PREFIX, _END])
+        connection.execute(_EMIT, [cut_prefix(SOURCE), _END])
 
 
 def _written(settings: Settings, first: int) -> Written:

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 
 from lockstep.accounts import Role
 from lockstep.errors import LakehouseError
-from lockstep.model.log import CUT_MESSAGE_PREFIX
 from lockstep.model.modes import StreamMode
+from lockstep.pipeline.names import cut_prefix
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
+from pizzeria.names import SOURCE
 
 from lockstep_tools.errors import SoakError
 from lockstep_tools.soak import delta_log
@@ -35,7 +36,7 @@ def wait_until_caught_up(
             seconds = time.monotonic() - started
             if seconds > seconds_max:
                 raise SoakError(f"not caught up with {target} after {seconds:.0f} s: {behind}")
-            connection.execute(_MARKER, [CUT_MESSAGE_PREFIX])
+            connection.execute(_MARKER, [cut_prefix(SOURCE)])
             time.sleep(MARKER_SECONDS)
     return time.monotonic() - started
 
