@@ -3,7 +3,11 @@
 from dataclasses import replace
 
 from lockstep.pipeline.catalog import Catalog, Column, ReplicaIdentity, Table, TableName
-from lockstep.pipeline.catalog_changes import catalog_changes
+from lockstep.pipeline.catalog_changes import catalog_changes, concerned
+from lockstep.pipeline.plan import plan_of
+from lockstep.pipeline.project import read_project
+
+from tests.project import PROJECT_DIR
 
 SITE = Table(TableName("public", "site"), (Column("id", "integer", False),), ("id",))
 BEFORE = Catalog("depot", (SITE,), {"mood": ("good",)}, {"code": "text"})
@@ -32,3 +36,26 @@ def test_what_a_type_is_made_of_is_a_change_of_its_columns() -> None:
         "enum mood has the labels good, bad",
         "domain code is over bigint (was text)",
     ]
+
+
+def test_a_changed_enum_or_domain_concerns_who_reads_a_column_of_it() -> None:
+    project = read_project(PROJECT_DIR)
+    source = project.pipeline("consignments_booked").source
+    catalog = source.catalog
+    assert not list(concerned(project, source.name, catalog))
+    [(enum, labels)] = catalog.enums.items()
+    read = {
+        name: sorted(
+            f"{table.name}.{column}"
+            for table in plan_of(pipeline).tables.values()
+            for column in table.columns
+            if catalog.table(table.name).column(column).type == enum
+        )
+        for name, pipeline in project.pipelines.items()
+        if pipeline.source == source
+    }
+    assert any(read.values())
+    after = replace(catalog, enums={enum: (*labels, "new")})
+    assert dict(concerned(project, source.name, after)) == {
+        name: columns for name, columns in read.items() if columns
+    }

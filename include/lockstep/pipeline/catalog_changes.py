@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from lockstep.pipeline.catalog import Catalog, Table
+from lockstep.pipeline.catalog import Catalog, Column, Table
 from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.pg_types import PgType, RefusedError, parse_type
 from lockstep.pipeline.plan import PlannedTable, plan_of
 from lockstep.pipeline.project import Project
 
@@ -22,8 +23,8 @@ def catalog_changes(before: Catalog, after: Catalog) -> list[str]:
 
 
 def concerned(project: Project, source: str, after: Catalog) -> Iterator[tuple[str, list[str]]]:
-    """Each pipeline of the source that reads what has changed, and what of it: columns, or tables
-    whose key or replica identity is another one.
+    """Each pipeline of the source that reads what has changed, and what of it: columns, also those
+    whose enum or domain is another one now, or tables with another key or replica identity.
 
     project: with the catalog of before. A pipeline that cannot be planned is left out.
     """
@@ -46,9 +47,21 @@ def _changed_in(read: PlannedTable, before: Catalog, after: Catalog) -> Iterator
         yield str(read.name)
         return
     there = {column.name: column for column in new.columns}
-    yield from (
-        f"{read.name}.{name}" for name in read.columns if there.get(name) != old.column(name)
-    )
+    for name in read.columns:
+        was, now = old.column(name), there.get(name)
+        if now != was or _type(now, after) != _type(was, before):
+            yield f"{read.name}.{name}"
+
+
+def _type(column: Column, catalog: Catalog) -> PgType | str:
+    """What the catalog makes of its type's name: an enum has other labels, a domain another base.
+
+    A text where it refuses the type.
+    """
+    try:
+        return parse_type(column.type, catalog)
+    except RefusedError as error:
+        return str(error)
 
 
 def _table_changes(before: Table, after: Table) -> Iterator[str]:
