@@ -70,6 +70,7 @@ ALLOWED = {
         *("cdc", "enrich", "jars", "ledger", "observe", "pipeline", "sinks", "sources", "spark"),
         *("capture", "host", "jvm", "supervise"),
     },
+    "histories": FOUNDATION | {"cdc", "enrich", "pipeline", "spark", "streams"},
     "maintain": FOUNDATION | {"airflow_admin", "host", "pipeline", "sinks", "supervise"},
     "publish": FOUNDATION | {"ledger", "pipeline", "sinks", "sources", "supervise"},
     "cli": FOUNDATION
@@ -86,7 +87,7 @@ ALLOWED = {
             "maintain",
         ),
         *("observe", "parity", "parity_pages", "pipeline", "publish", "quality", "repair"),
-        *("jvm", "new_project", "sources", "streams", "supervise"),
+        *("jvm", "new_project", "histories", "sources", "streams", "supervise"),
     },
     "airflow_ops": FOUNDATION
     | {
@@ -143,6 +144,7 @@ ONLY_IN = {
     "pyspark": {
         "spark",
         "enrich",
+        "histories",
         "sources",
         "sinks",
         "streams",

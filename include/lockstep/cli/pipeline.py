@@ -83,11 +83,21 @@ def check(
         str, typer.Argument(metavar="[START]", help="With --rows: of the window, ISO 8601.")
     ] = "",
     end: Annotated[str, typer.Argument(metavar="[END]", help="Not part of the window.")] = "",
+    histories: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Make up so many small histories of its tables in memory, and compare what a "
+            "stream gives of them with what the hourly run gives.",
+        ),
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Of the histories: the same makes the same.")] = 0,
 ) -> None:
     """Read manifests, catalogs, queries and checks, and name each problem with file and line.
 
     Exits with 2 when there is one. Neither a database nor Spark is asked but with --rows, which
-    exits with 1 when view and query differ: what the result's columns are, which checks are about,
+    exits with 1 when view and query differ, and with --histories, which needs no database and exits
+    with 1 when stream and hourly run differ: what the result's columns are, which checks are about,
     is in result.lock. Files are named as they are below the project's folder.
     """
     from lockstep.pipeline.errors import ManifestError, PipelineError
@@ -118,6 +128,10 @@ def check(
         from lockstep.cli.pipeline_rows import check_rows
 
         check_rows(name, start, end)
+    if histories:
+        from lockstep.cli.pipeline_histories import show_histories
+
+        show_histories(name, histories, seed)
 
 
 @app.command()
