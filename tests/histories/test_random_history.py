@@ -6,7 +6,8 @@ from random import Random, randrange
 
 import pyarrow as pa
 import pytest
-from lockstep.histories.random_history import MadeUp, RandomHistory, written
+from lockstep.histories.made_up import MadeUp, written
+from lockstep.histories.random_history import RandomHistory
 from lockstep.pipeline.plan import Plan, plan_of
 from lockstep.pipeline.project import Pipeline, read_project
 from lockstep.pipeline.types import arrow_schema

@@ -1,36 +1,18 @@
-"""Whether a stream gives what the hourly run gives, over histories that are made up at random.
+"""Whether a stream gives what the hourly run gives, over histories that are made up at random."""
 
-The stream is mode temporal's own code, with a change log in a folder that is deleted again. The
-hourly run's query is run over the tables as they are after each transaction. No database is asked,
-and no table of the project is touched.
-"""
-
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from lockstep.cdc.transactions import Transaction
-from lockstep.enrich.plans import bind, run
-from lockstep.histories.random_history import MadeUp, RandomHistory, written
-from lockstep.pipeline.modes import Mode
+from lockstep.histories.made_up import written
+from lockstep.histories.random_history import RandomHistory
+from lockstep.histories.sides import Batch, Row, Stream, compared_keys
 from lockstep.pipeline.plan import Plan, plan_of
 from lockstep.pipeline.project import Pipeline, read_project
-from lockstep.pipeline.query.at import at_snapshot
-from lockstep.pipeline.types import arrow_schema
-from lockstep.pipeline.values import comparable
 from lockstep.settings import Settings
 from lockstep.spark import FEW_ROWS, spark_session
-from lockstep.streams.as_of_commit import Evaluation, TemporalSink
-from lockstep.streams.needed_versions import NeededVersions
-from lockstep.streams.ops import DELETED
-from lockstep.streams.sink import open_change_log
-from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import Key
 
 if TYPE_CHECKING:
@@ -38,9 +20,6 @@ if TYPE_CHECKING:
 
 TRANSACTIONS = 12
 """Of each history."""
-TOGETHER_MAX = 3
-"""Transactions of one micro-batch."""
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -81,14 +60,14 @@ def check_histories(
     a result.lock, and StreamError where the query gives a row of the fact no row, or several.
     """
     plan = plan_of(pipeline)
-    stream, batch, found = _Stream(spark, settings, plan), _Batch(spark, plan), HistoriesCheck()
+    stream, batch, found = Stream(spark, settings, plan), Batch(spark, plan), HistoriesCheck()
     for number in range(histories):
         rng = Random(f"{seed} {number}")  # noqa: S311 - nothing secret
         history = RandomHistory(plan, pipeline.source.catalog, rng)
         made = [history.transaction() for _ in range(TRANSACTIONS)]
         with _values_that_fail(found):
             for one, rows in zip(made, stream.rows(made, rng), strict=True):
-                compared = dict(_compared(plan, one, batch.rows(one), rows))
+                compared = dict(compared_keys(plan, one, batch.rows(one), rows))
                 found.transactions += 1
                 found.rows += len(compared)
                 found.differences += [
@@ -114,54 +93,6 @@ def check_named(name: str, histories: int, seed: int) -> tuple[Plan, HistoriesCh
         spark.stop()
 
 
-class _Batch:
-    """The hourly run's query over the tables as they are after a transaction."""
-
-    def __init__(self, spark: "SparkSession", plan: Plan) -> None:
-        self._session, self._plan = spark.newSession(), plan
-        self._rewritten = at_snapshot(plan.query)
-
-    def rows(self, one: MadeUp) -> dict[Key, Row]:
-        for name, table in self._plan.tables.items():
-            rows = [dict(zip(table.columns, row, strict=True)) for row in one.after[name].values()]
-            arrow = pa.Table.from_pylist(rows, arrow_schema(table.types))
-            bind(self._session.createDataFrame(arrow).coalesce(1), name)
-        found = run(self._session, self._rewritten).toArrow().to_pylist()
-        return {_key(self._plan, row): row for row in found}
-
-
-class _Stream:
-    """Mode temporal, from an empty change log on."""
-
-    def __init__(self, spark: "SparkSession", settings: Settings, plan: Plan) -> None:
-        self._settings, self._plan = settings, plan
-        self._evaluation = Evaluation(spark, plan)
-
-    def rows(self, made: Sequence[MadeUp], rng: Random) -> list[list[Row]]:
-        """Those that it writes of each transaction, some of which come in one micro-batch."""
-        with tempfile.TemporaryDirectory(prefix="lockstep-histories-") as folder:
-            settings = self._settings.model_copy(update={"lakehouse": folder})
-            log = open_change_log(settings, self._plan, Mode.TEMPORAL)
-            needed = NeededVersions(self._plan, StoredHistory(str(Path(folder) / "none")), None)
-            sink = TemporalSink(log, self._plan, needed, self._evaluation)
-            rows: dict[int, list[Row]] = {one.transaction.commit_lsn: [] for one in made}
-            for together in _micro_batches([one.transaction for one in made], rng):
-                last = together[-1].commit_lsn
-                for row in sink.write(together, last, last, seen_us=last).to_pylist():
-                    rows[row["commit_lsn"]].append(row)
-        return list(rows.values())
-
-
-def _micro_batches(
-    transactions: Sequence[Transaction], rng: Random
-) -> Iterator[Sequence[Transaction]]:
-    at = 0
-    while at < len(transactions):
-        size = rng.randint(1, TOGETHER_MAX)
-        yield transactions[at : at + size]
-        at += size
-
-
 @contextmanager
 def _values_that_fail(found: HistoriesCheck) -> Iterator[None]:
     from pyspark.errors import ArithmeticException, DateTimeException, NumberFormatException
@@ -170,40 +101,3 @@ def _values_that_fail(found: HistoriesCheck) -> Iterator[None]:
         yield
     except (ArithmeticException, DateTimeException, NumberFormatException) as error:
         found.failures.add(str(error).splitlines()[0])
-
-
-def _compared(
-    plan: Plan, one: MadeUp, batch: Mapping[Key, Row], stream: Sequence[Row]
-) -> Iterator[tuple[Key, tuple[Row | None, Row | None] | None]]:
-    """Each key that either touches, with both rows' values where they differ, else with None."""
-    wrote: dict[Key, list[Row]] = {}
-    for row in stream:
-        wrote.setdefault(_key(plan, row), []).append(row)
-    for key in sorted(one.touched | wrote.keys(), key=str):
-        rows = wrote.get(key, [])
-        ours = batch.get(key)
-        theirs = rows[-1] if rows and rows[-1]["op"] != DELETED else None
-        if ours is None or theirs is None or len(rows) > 1:
-            is_same = ours is None and theirs is None and len(rows) == 1
-            yield key, None if is_same else (_outputs(plan, ours), _outputs(plan, theirs))
-            continue
-        names = [name for name in plan.outputs if not _is_same(plan, ours[name], theirs[name])]
-        sides = [{name: side[name] for name in names} for side in (ours, theirs)]
-        yield key, (sides[0], sides[1]) if names else None
-
-
-def _outputs(plan: Plan, row: Row | None) -> Row | None:
-    return row and {name: row[name] for name in plan.outputs}
-
-
-def _is_same(plan: Plan, one: Any, other: Any) -> bool:
-    if comparable(one) == comparable(other):
-        return True
-    if not (isinstance(one, float) and isinstance(other, float)):
-        return False
-    epsilon = float(plan.manifest.tolerate.float_epsilon)
-    return abs(one - other) <= epsilon * min(abs(one), abs(other))
-
-
-def _key(plan: Plan, row: Row) -> Key:
-    return tuple(comparable(row[name]) for name in plan.key)

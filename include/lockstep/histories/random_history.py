@@ -11,40 +11,20 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 
-from lockstep.cdc.records import Change
-from lockstep.cdc.transactions import OffsetRange, Transaction
+from lockstep.histories.made_up import MadeUp, Values, copied, empty_state, made_up
 from lockstep.pipeline.catalog import Catalog, TableName
 from lockstep.pipeline.pg_types import PgType, parse_type
 from lockstep.pipeline.plan import Plan, PlannedTable
-from lockstep.pipeline.values import comparable
 from lockstep.streams.ops import CREATED, DELETED, UPDATED
-from lockstep.streams.table_rows import Key, TableRow, text_of
+from lockstep.streams.table_rows import TableRow
 
-Values = tuple[object, ...]
-State = dict[TableName, dict[Key, Values]]
 ROWS_MAX = 6
 """Of a table at once."""
 WRITES_MAX = 8
 """Of one transaction."""
-LSN_STEP = 10
-_VERBS = {CREATED: "insert", UPDATED: "update", DELETED: "delete"}
 _FACT_SHARE, _NULL_SHARE, _FOUND_SHARE = 0.4, 0.2, 0.7
 _ELEMENTS_MAX, _CHOICES = 3, 4
 _DAY = datetime(2026, 3, 28, 22, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class MadeUp:
-    """A transaction of the history.
-
-    before, after: the rows that there were, by table and key. touched: the keys of the fact whose
-    row of the result it makes, those of changed children's owners among them.
-    """
-
-    transaction: Transaction
-    before: Mapping[TableName, Mapping[Key, Values]]
-    after: Mapping[TableName, Mapping[Key, Values]]
-    touched: frozenset[Key]
 
 
 @dataclass(frozen=True)
@@ -66,26 +46,18 @@ class RandomHistory:
         self._columns = {name: _columns(table, catalog) for name, table in plan.tables.items()}
         self._names = list(plan.tables)
         self._unique, self._leads = _found_once(plan), _leads_of(plan)
-        self._state: State = {name: {} for name in plan.tables}
+        self._state = empty_state(plan)
         self._number = 0
 
     def transaction(self) -> MadeUp:
         """The next one; it may leave everything as it was."""
         self._number += 1
-        before = {name: dict(rows) for name, rows in self._state.items()}
-        changes: list[Change] = []
+        before, writes = copied(self._state), []
         for _ in range(self._rng.randint(1, WRITES_MAX)):
             is_of_fact = self._rng.random() < _FACT_SHARE
             name = self._plan.fact.name if is_of_fact else self._rng.choice(self._names)
-            for op, row in self._write(name):
-                place = len(changes) + 1
-                changes.append(
-                    Change(place, self._number, place, text_of(name), op, row, place, place)
-                )
-        after = {name: dict(rows) for name, rows in self._state.items()}
-        lsn = self._number * LSN_STEP
-        made = Transaction(self._number, lsn, lsn, changes, OffsetRange(lsn, lsn), len(changes))
-        return MadeUp(made, before, after, self._touched(changes, before, after))
+            writes += [(name, op, row) for op, row in self._write(name)]
+        return made_up(self._plan, self._number, writes, before, copied(self._state))
 
     def _write(self, name: TableName) -> list[tuple[str, TableRow]]:
         """What one statement does to a row, or nothing where it would break a key."""
@@ -159,34 +131,6 @@ class RandomHistory:
             return self._rng.choice(_choices(type_))
         count = self._rng.randint(0, _ELEMENTS_MAX)
         return [self._rng.choice(_choices(type_)) for _ in range(count)]
-
-    def _touched(self, changes: Sequence[Change], before: State, after: State) -> frozenset[Key]:
-        fact = text_of(self._plan.fact.name)
-        found = {change.row.key for change in changes if change.table == fact}
-        living = after[self._plan.fact.name]
-        for name, columns in self._plan.children.items():
-            table = self._plan.tables[name]
-            places = [table.columns.index(column) for column in columns]
-            changed = {change.row.key for change in changes if change.table == text_of(name)}
-            for key in changed:
-                for rows in (before[name], after[name]):
-                    owner = tuple(comparable(rows[key][p]) for p in places) if key in rows else None
-                    if owner in living:
-                        found.add(owner)
-        return frozenset(found)
-
-
-def written(plan: Plan, transaction: Transaction) -> tuple[str, ...]:
-    """What a transaction did, a line for each of its writes."""
-    tables = {text_of(name): table for name, table in plan.tables.items()}
-    return tuple(_written(tables[change.table], change) for change in transaction.changes)
-
-
-def _written(table: PlannedTable, change: Change) -> str:
-    row = change.row
-    names, values = (table.key, row.key) if row.values is None else (table.columns, row.values)
-    shown = ", ".join(f"{name} {value!r}" for name, value in zip(names, values, strict=True))
-    return f"{_VERBS[change.op]} {table.name}: {shown}"
 
 
 def _columns(table: PlannedTable, catalog: Catalog) -> list[tuple[PgType, bool]]:
