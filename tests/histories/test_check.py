@@ -132,7 +132,7 @@ def test_the_command_shows_the_transaction_and_both_rows(monkeypatch: pytest.Mon
     assert "consignment k1 differs in history 0 of seed 7, after the transaction" in text
     assert "  update freight.customers: company 'a'" in text
     assert [line.split() for line in text.splitlines() if line.startswith("company")] == [
-        ["company", "'a'", "None"]
+        ["company", '"a"', "null"]
     ]
     assert "no row" in text
 

@@ -13,6 +13,7 @@ from lockstep.cli import app
 from lockstep.pipeline.checks import ChecksManifest
 from lockstep.pipeline.manifest import PipelineManifest
 from lockstep.pipeline.source import SourceManifest
+from lockstep.pipeline.steps import StepsManifest
 from lockstep.project import project_dir
 from pydantic import BaseModel
 
@@ -21,6 +22,7 @@ MODELS = {
     "source.toml": SourceManifest,
     "pipeline.toml": PipelineManifest,
     "checks.toml": ChecksManifest,
+    "tests/*.toml": StepsManifest,
 }
 _HEAD = """\
 # Reference

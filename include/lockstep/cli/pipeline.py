@@ -17,6 +17,7 @@ from lockstep.cli.pipeline_prepare import prepare
 from lockstep.cli.pipeline_preview import preview
 from lockstep.cli.pipeline_run import run
 from lockstep.cli.pipeline_stream import stream
+from lockstep.cli.pipeline_test import test
 from lockstep.cli.remove import remove_pipeline
 from lockstep.cli.rename import rename_pipeline
 from lockstep.project import project_dir
@@ -32,6 +33,7 @@ app = typer.Typer(no_args_is_help=True)
 app.command()(new)
 app.command()(explain)
 app.command()(preview)
+app.command()(test)
 app.command()(run)
 app.command()(stream)
 app.command()(prepare)
@@ -40,11 +42,12 @@ app.command(name="rename")(rename_pipeline)
 
 
 class ManifestKind(StrEnum):
-    """Which file: source.toml, pipeline.toml or checks.toml."""
+    """Which file: source.toml, pipeline.toml, checks.toml or one of tests/."""
 
     SOURCE = "source"
     PIPELINE = "pipeline"
     CHECKS = "checks"
+    TESTS = "tests"
 
 
 @app.command(name="list")
@@ -138,18 +141,20 @@ def check(
 def schema(
     kind: Annotated[ManifestKind, typer.Argument(help="Which file.")] = ManifestKind.PIPELINE,
 ) -> None:
-    """Print the JSON Schema of pipeline.toml, source.toml or checks.toml, for editors.
+    """Print the JSON Schema of one of these files, for editors.
 
     Kept in a file, it is named in a manifest's first line: `#:schema ../pipeline.schema.json`.
     """
     from lockstep.pipeline.checks import ChecksManifest
     from lockstep.pipeline.manifest import PipelineManifest
     from lockstep.pipeline.source import SourceManifest
+    from lockstep.pipeline.steps import StepsManifest
 
     models = {
         ManifestKind.SOURCE: SourceManifest,
         ManifestKind.PIPELINE: PipelineManifest,
         ManifestKind.CHECKS: ChecksManifest,
+        ManifestKind.TESTS: StepsManifest,
     }
     typer.echo(json.dumps(models[kind].model_json_schema(), indent=2))
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lockstep.errors import ConfigurationError
+from lockstep.pipeline.errors import shown_value
 
 if TYPE_CHECKING:
     from lockstep.histories.check import Difference
@@ -53,5 +54,5 @@ def _show(console: Console, key: tuple[str, ...], one: "Difference", seed: int) 
         )
     else:
         for name, value in one.batch.items():
-            table.add_row(name, repr(value), repr(one.stream[name]))
+            table.add_row(name, shown_value(value), shown_value(one.stream[name]))
     console.print(table)

@@ -97,8 +97,8 @@ def compared_keys(
         ours = batch.get(key)
         theirs = rows[-1] if rows and rows[-1]["op"] != DELETED else None
         if ours is None or theirs is None or len(rows) > 1:
-            is_same = ours is None and theirs is None and len(rows) == 1
-            yield key, None if is_same else (_outputs(plan, ours), _outputs(plan, theirs))
+            is_gone = ours is None and theirs is None and len(rows) == 1
+            yield key, None if is_gone else (_outputs(plan, ours), _outputs(plan, theirs))
             continue
         names = [name for name in plan.outputs if not is_same(plan, ours[name], theirs[name])]
         sides = [{name: side[name] for name in names} for side in (ours, theirs)]

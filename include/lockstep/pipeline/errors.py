@@ -90,6 +90,11 @@ def meant(name: str, known: list[str]) -> str:
     return f"there are: {', '.join(sorted(known))}" if known else "there is none"
 
 
+def shown_value(value: object) -> str:
+    """A value of a row as a table for people has it; null is a word."""
+    return "null" if value is None else shown(value)
+
+
 def shown(value: object) -> str:
     """A value as a message has it: on one line, strings in quotes, as TOML writes it."""
     if isinstance(value, str | bool | list | dict):
