@@ -12,6 +12,7 @@ from lockstep.pipeline.modes import STREAM_MODES
 from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result import write_result
 from lockstep.pipeline.source import SourceManifest
+from lockstep.pipeline.steps import StepsManifest
 from lockstep.pipeline.toml_file import Strict
 from typer.testing import CliRunner, Result
 
@@ -168,6 +169,14 @@ def test_check_names_the_problems_of_checks_by_themselves_and_against_the_result
     assert pipeline("check", "readings_named").exit_code == 0
 
 
+def test_check_names_the_problems_of_a_pipelines_own_tests(folder: Path) -> None:
+    file = "sql/readings_named/tests/one.toml"
+    write(folder, file, "format_version = 1\n[[transaction]]\nwrite = [{ row = {} }]\n")
+    checked = pipeline("check", "readings_named")
+    assert checked.exit_code == 2
+    assert checked.stderr.startswith(f"include/{file}:3: transaction[0].write[0]: needs exactly")
+
+
 def test_check_of_an_unknown_name_says_which_there_are(folder: Path) -> None:
     error = pipeline("check", "pizzeria").exception
     assert isinstance(error, PipelineError)
@@ -194,6 +203,7 @@ def test_a_project_without_pipelines_says_what_one_is(
         (("pipeline",), PipelineManifest),
         (("source",), SourceManifest),
         (("checks",), ChecksManifest),
+        (("tests",), StepsManifest),
     ],
 )
 def test_schema_prints_every_key_with_its_description(

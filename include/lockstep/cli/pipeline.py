@@ -23,6 +23,8 @@ from lockstep.cli.rename import rename_pipeline
 from lockstep.project import project_dir
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
 
     from lockstep.pipeline.project import Pipeline, Project
@@ -96,7 +98,7 @@ def check(
     ] = 0,
     seed: Annotated[int, typer.Option(help="Of the histories: the same makes the same.")] = 0,
 ) -> None:
-    """Read manifests, catalogs, queries and checks, and name each problem with file and line.
+    """Read manifests, catalogs, queries, checks and tests; name each problem with file and line.
 
     Exits with 2 when there is one. Neither a database nor Spark is asked but with --rows, which
     exits with 1 when view and query differ, and with --histories, which needs no database and exits
@@ -106,7 +108,8 @@ def check(
     from lockstep.pipeline.errors import ManifestError, PipelineError
     from lockstep.pipeline.project import read_project
 
-    project = read_project(project_dir())
+    folder = project_dir()
+    project = read_project(folder)
     try:
         if name:
             chosen = [project.pipeline(name)]
@@ -119,7 +122,7 @@ def check(
     refused = False
     for pipeline in chosen:
         try:
-            typer.echo(f"{pipeline.name}: {_judged(pipeline)} ({_modes(pipeline)})")
+            typer.echo(f"{pipeline.name}: {_judged(folder, pipeline)} ({_modes(pipeline)})")
         except PipelineError as error:
             typer.echo(str(error), err=True)
             refused = True
@@ -179,14 +182,16 @@ def _table(project: "Project") -> "Table":
     return table
 
 
-def _judged(pipeline: "Pipeline") -> str:
+def _judged(folder: "Path", pipeline: "Pipeline") -> str:
     """That a pipeline has no problem, or what its result's lock lacks.
 
-    Raises PipelineError for its query, and for checks that do not fit its result.
+    Raises PipelineError for its query and its tests, and for checks that do not fit its result.
     """
+    from lockstep.histories.steps import read_tests
     from lockstep.pipeline.plan import plan_of
 
     plan = plan_of(pipeline)
+    read_tests(folder, pipeline)
     if pipeline.checks is not None:
         _ = plan.checks
     return plan.lock_problem or "no problem"
