@@ -95,6 +95,7 @@ def test_values_over_which_the_query_fails_are_said_and_are_no_difference(
     )
     found = tried(spark, pipeline, histories=5)
     assert found.differences == []
+    assert found.transactions > 0
     assert len(found.failures) == 1
     assert "DIVIDE_BY_ZERO" in found.failures.pop()
 
@@ -115,6 +116,12 @@ def test_the_command_says_what_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 0
     assert "not compared, for the query fails over a value: [DIVIDE_BY_ZERO]" in text
     assert "the same 31 rows, after 16 transactions of made-up histories (seed 7)" in text
+
+
+def test_nothing_that_was_compared_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, text = shown(monkeypatch, HistoriesCheck(0, 0, [], {"[CAST_INVALID_INPUT]"}))
+    assert code == 1
+    assert "nothing was compared" in text
 
 
 def test_the_command_shows_the_transaction_and_both_rows(monkeypatch: pytest.MonkeyPatch) -> None:

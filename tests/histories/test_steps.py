@@ -1,7 +1,9 @@
 """A pipeline's own tests, run as a stream and as the hourly run."""
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from lockstep.cli import app
@@ -92,6 +94,55 @@ def test_a_stream_that_writes_nothing_fails_although_nothing_is_expected(
     [failure] = found.failures
     assert (failure.line, failure.expected, failure.stream) == (3, steps.SAME_ROW, None)
     assert failure.batch is not None
+
+
+WRITTEN = {
+    "order_id": 1,
+    "order_time": datetime(2026, 11, 26, 12, tzinfo=UTC),
+    "client_name": None,
+    "table_name": None,
+    "pizzas": [],
+    "op": "c",
+}
+"""As both sides have the one order."""
+STREAMS = {
+    "nothing is wrong": ([WRITTEN], [{**WRITTEN, "op": "d"}], 0),
+    "another value of a column that is not named": (
+        [{**WRITTEN, "table_name": "x"}],
+        [{**WRITTEN, "op": "d"}],
+        1,
+    ),
+    "a row twice": ([WRITTEN, WRITTEN], [{**WRITTEN, "op": "d"}], 1),
+    "a row and its delete": ([WRITTEN, {**WRITTEN, "op": "d"}], [{**WRITTEN, "op": "d"}], 1),
+    "no delete": ([WRITTEN], [], 1),
+}
+
+
+@pytest.mark.parametrize("what", STREAMS)
+def test_a_key_that_is_named_is_compared_in_all_its_columns(
+    project: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Both sides are played here: only what is made of them is tried."""
+    *streamed, failures = STREAMS[what]
+    more = """
+expect = [{ row = { order_id = 1 }, null = ["client_name"] }]
+[[transaction]]
+write = [{ delete = "orders", row = { id = 1 } }]
+gone = [{ order_id = 1 }]
+"""
+    pipeline = read_project(written(project, more)).pipeline("orders_enriched")
+    plan, tests = plan_of(pipeline), read_tests(project, pipeline)
+    hourly = [{(1,): WRITTEN}, {}]
+    monkeypatch.setattr(
+        steps, "Stream", lambda *_: SimpleNamespace(rows=lambda _made, _rng: streamed)
+    )
+    monkeypatch.setattr(
+        steps,
+        "Batch",
+        lambda *_: SimpleNamespace(rows=lambda made: hourly[made.transaction.tx_id - 1]),
+    )
+    [found] = run_tests(None, Settings(project=project), plan, tests)
+    assert len(found.failures) == failures
 
 
 UNSOUND = {

@@ -92,7 +92,11 @@ MISTAKES = {
         '{ update = "orders", row = { id = 1, pizzas = 1 } }',
         "1 is no integer[]: write a list",
     ),
-    "no key": ('{ delete = "clients", row = { name = "a" } }', "lacks id of the primary key of"),
+    "no key": ('{ update = "clients", row = { name = "a" } }', "lacks id of the primary key of"),
+    "more than a key": (
+        '{ delete = "clients", row = { id = 1, name = "a" } }',
+        ".row.name: name is no column of the key: remove it",
+    ),
     "a column that may not be null": (
         '{ update = "clients", row = { id = 1 }, null = ["name"] }',
         ".null[0]: name of public.clients is NOT NULL",
@@ -122,9 +126,10 @@ gone = [{ id = 1 }]
 """)
     assert [one.partition(" ")[0].rpartition(":")[0] for one in found] == [f"{FILE}:4"] + [
         f"{FILE}:5"
-    ] * 4 + [f"{FILE}:6"]
+    ] * 4 + [f"{FILE}:6"] * 2
     assert "the result has no column pizza: did you mean pizzas?" in "".join(found)
-    assert "lacks order_id of the key" in found[-1]
+    assert "lacks order_id of the key" in found[-2]
+    assert "id is no column of the key: remove it" in found[-1]
 
 
 NO_TYPES = Catalog("depot", (), {"mood": ("good", "bad")}, {})
@@ -193,6 +198,9 @@ def test_a_local_time_is_the_instant_of_its_zone() -> None:
         ("1.5", Decimal("1.50"), True),
         ("x", Decimal("1.50"), False),
         (Decimal("0.1"), 0.1, True),
+        (Decimal("0.1"), 0.10000000149011612, True),
+        (Decimal("0.1"), 0.1001, False),
+        ("+-1", Decimal(1), False),
         (Decimal("nan"), float("nan"), True),
         (Decimal(1), float("nan"), False),
         ("00ff", b"\x00\xff", True),

@@ -18,7 +18,7 @@ from lockstep.pipeline.project import Pipeline
 from lockstep.pipeline.query.at import Rewritten, at_snapshot
 from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, connect_to
-from lockstep.sources.slot_counts import CountedRows
+from lockstep.sources.slot_counts import CountedRows, count_facts
 from lockstep.sources.source_database import reader_of
 from lockstep.sources.source_tables import SourceReader
 from lockstep.sources.source_view import ViewReader
@@ -46,12 +46,15 @@ class Reading:
         """The result by the query, or by the view of PostgreSQL that the manifest names.
 
         Rows: plan.outputs, and of a window what sources/origin.py reads as well; by the query maybe
-        rows of other windows, too. Count: of the window's facts, or of the view's rows in it; None
-        where no column says which these are. Raises as batch.run.run_pipeline does.
+        rows of other windows, too. Count: of the window's facts, as PostgreSQL has them; None where
+        no column says which these are. Raises as batch.run.run_pipeline does.
         """
         if read_mode is ReadMode.VIEW:
             reader = ViewReader(self.session, self.target, self.exported)
-            return reader.rows(self.plan, self.window, self.slice_rows)
+            rows = reader.rows(self.plan, self.window, self.slice_rows)
+            window, connection = self.window, self.exported.connection
+            count = None if window is None else count_facts(connection, self.plan, window)
+            return CountedRows(rows, count)
         facts = self._bind_tables()
         rows = with_read_origins(run(self.session, self.rewritten), facts, self.plan)
         return CountedRows(rows, facts.count)

@@ -1,12 +1,11 @@
 """A pipeline's result as rows of its hourly table: what it must be, and what is added to it."""
 
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lockstep.batch.errors import ResultRefusedError
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot
+from lockstep.enrich.plans import evaluated
 from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TIMES = ("timestamp", "date")
-_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==")
 
 
 def hourly_columns(plan: Plan, result: "StructType") -> dict[str, str]:
@@ -89,7 +87,7 @@ def require_sound(
     This evaluates the query; QueryRefusedError, with the place in query.sql, when it fails over a
     value.
     """
-    with _evaluated(rewritten):
+    with evaluated(rewritten):
         rows_max, key, without_time, count = _counted(plan, rows, window)
     if without_time:
         raise ResultRefusedError(
@@ -115,7 +113,7 @@ def collected_if_sound(
     """
     import pyarrow.compute as pc
 
-    with _evaluated(rewritten):
+    with evaluated(rewritten):
         found = rows.limit(facts + 1).toArrow()
     if found.num_rows > facts or found.group_by(list(plan.key)).aggregate([]).num_rows < len(found):
         return None
@@ -125,23 +123,6 @@ def collected_if_sound(
     within = pc.min_max(times).as_py()
     is_inside = not len(found) or window.start <= within["min"] <= within["max"] < window.end
     return found if is_inside else None
-
-
-@contextmanager
-def _evaluated(rewritten: Rewritten) -> Iterator[None]:
-    from pyspark.errors import ArithmeticException, DateTimeException, NumberFormatException
-
-    try:
-        yield
-    except (ArithmeticException, DateTimeException, NumberFormatException) as error:
-        raise rewritten.refused(_placed(str(error))) from error
-
-
-def _placed(message: str) -> str:
-    """The first line of an error of Spark's tasks, with the place as its analysis writes it."""
-    place = _PLACE.search(message)
-    where = f" (line {place[1]}, pos {int(place[2]) - 1})" if place else ""
-    return message.splitlines()[0] + where
 
 
 def _of(plan: Plan, window: Window | None) -> str:

@@ -81,8 +81,8 @@ def run_pipeline(
             prefix = cut_prefix(pipeline.source.name)
             cut = mark_cut(marking, read.exported, str(uuid.uuid4()), prefix)
         # Step 4: read under the snapshot, and replace the rows in one commit.
-        written = _Replacement(settings, read, read_mode, cut)
-        commit = written.of_few() or written.of_any()
+        replacement = _Replacement(settings, read, read_mode, cut)
+        commit = replacement.of_few() or replacement.of_any()
     return BatchRun(commit, time.monotonic() - started)
 
 
@@ -137,7 +137,9 @@ class _Replacement:
         return commit
 
     def _commit(self, rows: int) -> RunCommit:
-        return RunCommit(self._window, self._mode, rows, self._cut, self._plan.version)
+        """With the fact's rows as PostgreSQL counted them: what the table is checked against."""
+        count = rows if self._facts is None else self._facts
+        return RunCommit(self._window, self._mode, count, self._cut, self._plan.version)
 
 
 @contextmanager

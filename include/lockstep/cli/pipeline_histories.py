@@ -26,6 +26,9 @@ def show_histories(name: str, histories: int, seed: int) -> None:
     console = Console(highlight=False)
     for failure in sorted(found.failures):
         console.print(f"not compared, for the query fails over a value: {failure}", markup=False)
+    if not found.rows:
+        console.print("nothing was compared: no row of the fact was made without such a value")
+        raise typer.Exit(1)
     if not found.differences:
         console.print(
             f"stream and hourly run give the same {found.rows:,} rows, after "

@@ -1,6 +1,8 @@
 """A pipeline's query in Spark: its tables bound as views, its result's schema."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lockstep.pipeline.catalog import TableName
@@ -14,6 +16,8 @@ from lockstep.pipeline.types import ddl
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
+
+_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==")
 
 
 def bind(rows: "DataFrame", table: TableName) -> None:
@@ -71,6 +75,40 @@ def _type_text(type_: "DataType") -> str:
 def _field_text(field: "StructField") -> str:
     name = field.name if field.name.isidentifier() else quoted(field.name)
     return f"{name}:{_type_text(field.dataType)}"
+
+
+def value_errors() -> tuple[type[Exception], ...]:
+    """What Spark raises when a query fails over a value of its tables."""
+    from pyspark.errors import (
+        ArithmeticException,
+        ArrayIndexOutOfBoundsException,
+        DateTimeException,
+        NumberFormatException,
+    )
+
+    return (
+        ArithmeticException,
+        ArrayIndexOutOfBoundsException,
+        DateTimeException,
+        NumberFormatException,
+    )
+
+
+@contextmanager
+def evaluated(rewritten: Rewritten) -> Iterator[None]:
+    """For a block that evaluates the query. Raises QueryRefusedError, with the place in query.sql,
+    when it fails over a value."""
+    try:
+        yield
+    except value_errors() as error:
+        raise rewritten.refused(_placed(str(error))) from error
+
+
+def _placed(message: str) -> str:
+    """The first line of an error of Spark's tasks, with the place as its analysis writes it."""
+    place = _PLACE.search(message)
+    where = f" (line {place[1]}, pos {int(place[2]) - 1})" if place else ""
+    return message.splitlines()[0] + where
 
 
 def run_at(

@@ -8,7 +8,7 @@ row that is there. Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from random import Random
 
 from lockstep.histories.made_up import MadeUp, Values, copied, empty_state, made_up
@@ -24,6 +24,7 @@ WRITES_MAX = 8
 """Of one transaction."""
 _FACT_SHARE, _NULL_SHARE, _FOUND_SHARE = 0.4, 0.2, 0.7
 _ELEMENTS_MAX, _CHOICES = 3, 4
+_EXACT = Context(prec=38)
 _DAY = datetime(2026, 3, 28, 22, tzinfo=UTC)
 
 
@@ -169,7 +170,10 @@ def _choices(type_: PgType) -> Sequence[object]:
         _, scale = (*type_.modifiers, 0)[:2]
         whole = type_.modifiers[0] > scale
         unit = Decimal(1).scaleb(-scale)
-        return [(n * (Decimal(1) if whole else unit)).quantize(unit) for n in range(_CHOICES)]
+        return [
+            (n * (Decimal(1) if whole else unit)).quantize(unit, context=_EXACT)
+            for n in range(_CHOICES)
+        ]
     if type_.name == "character":
         return [text.ljust((type_.modifiers or (1,))[0]) for text in "abcd"]
     return _VALUES[type_.name]

@@ -6,12 +6,14 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from lockstep.enrich.plans import evaluated
 from lockstep.histories.made_up import MadeUp, State, Write, copied, empty_state, made_up
 from lockstep.histories.sides import Batch, Row, Stream, compared_keys, key_in
 from lockstep.pipeline.errors import ManifestError, Problem
 from lockstep.pipeline.plan import Plan, PlannedTable, plan_of
 from lockstep.pipeline.project import Pipeline, read_project
 from lockstep.pipeline.project_files import PIPELINES
+from lockstep.pipeline.query.at import at_snapshot
 from lockstep.pipeline.steps import (
     DELETE,
     INSERT,
@@ -87,26 +89,31 @@ def read_tests(project: Path, pipeline: Pipeline) -> list[OwnTest]:
 def run_tests(
     spark: "SparkSession", settings: Settings, plan: Plan, tests: Sequence[OwnTest]
 ) -> Iterator[Outcome]:
-    """What came out of each. Raises as histories.check.check_histories does."""
+    """What came out of each. Raises as histories.check.check_histories does, and
+    QueryRefusedError for a query that fails over a value."""
     stream, batch = Stream(spark, settings, plan), Batch(spark, plan)
     for test in tests:
         rows, failures = 0, []
+        with evaluated(at_snapshot(plan.query)):
+            by_hour = [batch.rows(made) for made in test.made]
         streamed = stream.rows(test.made, Random(0))  # noqa: S311 - micro-batches
-        for step, made, wrote in zip(test.transactions, test.made, streamed, strict=True):
-            hourly = batch.rows(made)
+        steps = zip(test.transactions, test.made, by_hour, streamed, strict=True)
+        for step, made, hourly, wrote in steps:
             compared = dict(compared_keys(plan, made, hourly, wrote))
             rows += len(compared)
-            last = {key_in(plan, row): row for row in wrote if row["op"] != DELETED}
-            as_expected = {one.key for one in step.expected}
-            failures += [
+            last = {key_in(plan, row): row for row in wrote}
+            living = {key: row for key, row in last.items() if row["op"] != DELETED}
+            unexpected = [
                 Failure(one.line, one.key, NO_ROW if one.row is None else one.row, *shown)
                 for one in step.expected
-                if (shown := _wrong(one, hourly.get(one.key), last.get(one.key)))
+                if (shown := _wrong(one, hourly.get(one.key), living.get(one.key)))
             ]
+            known = {one.key for one in unexpected}
+            failures += unexpected
             failures += [
                 Failure(step.line, key, SAME_ROW, *sides)
                 for key, sides in compared.items()
-                if sides is not None and key not in as_expected
+                if sides is not None and key not in known
             ]
         yield Outcome(test.file, rows, tuple(failures))
 

@@ -142,6 +142,8 @@ class _Reader:
                 self._problem((*path, "null", n), f"{name} of {table.name} is NOT NULL")
             values[name] = None
         self._require(path, step.row, table.key, f"of the primary key of {table.name}")
+        if verb == DELETE:
+            self._require_no_more((*path, "row"), step.row, table.key)
         if verb == INSERT:
             self._require_not_null(path, table, values)
         return TypedWrite(verb, table.name, values)
@@ -158,6 +160,7 @@ class _Reader:
         return None if key is None else Expected(self._line(path), key, row)
 
     def _gone(self, path: KeyPath, row: Row) -> Expected | None:
+        self._require_no_more(path, row, self._plan.key)
         key = self._key(path, row)
         return None if key is None else Expected(self._line(path), key, None)
 
@@ -203,6 +206,11 @@ class _Reader:
         if lacking:
             self._problem(path, f"lacks {', '.join(lacking)} {what}")
         return not lacking
+
+    def _require_no_more(self, path: KeyPath, row: Row, key: Sequence[str]) -> None:
+        for name in row:
+            if name not in key:
+                self._problem((*path, name), f"{name} is no column of the key: remove it")
 
     def _require_not_null(self, path: KeyPath, table: PlannedTable, values: Row) -> None:
         columns = map(self._catalog.table(table.name).column, table.columns)

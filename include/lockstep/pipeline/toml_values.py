@@ -6,7 +6,7 @@ Floats of the text are Decimal (toml_file.read_toml).
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -15,7 +15,7 @@ import msgspec
 
 from lockstep.pipeline.pg_types import PgType
 from lockstep.pipeline.type_table import ValueType, scalar_type
-from lockstep.pipeline.values import to_instant
+from lockstep.pipeline.values import to_instant, to_real
 
 _LOCAL_EPOCH = datetime(1970, 1, 1)
 
@@ -36,7 +36,8 @@ def column_value(value: Any, pg: PgType, type_: ValueType) -> Any:
 
 
 def is_as_expected(expected: Any, found: Any) -> bool:
-    """Whether a value of the result is what the text says: numbers by value, times by instant.
+    """Whether a value of the result is what the text says: numbers by value (a real by the
+    nearest of 32 bits), times by instant.
 
     expected: None for null. Of a struct the named fields are compared.
     """
@@ -61,14 +62,14 @@ def is_as_expected(expected: Any, found: Any) -> bool:
 def _as_number(expected: Any, found: Any) -> Any:
     """A number of the kind of `found`; others as they are."""
     if isinstance(found, Decimal) and isinstance(expected, str):
-        return Decimal(expected) if _is_number(expected) else expected
+        try:
+            return Decimal(expected)
+        except InvalidOperation:
+            return expected
     if isinstance(found, float) and isinstance(expected, Decimal):
-        return float(expected)
+        number = float(expected)
+        return found if found in (number, to_real(number)) else number
     return expected
-
-
-def _is_number(text: str) -> bool:
-    return text.lstrip("+-").replace(".", "", 1).isdigit()
 
 
 def _scalar(value: Any, type_: ValueType) -> Any:

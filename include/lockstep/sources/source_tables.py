@@ -70,19 +70,25 @@ class SourceReader:
         All rows of a small table, and where PostgreSQL cannot say which these are. JDBC says
         nothing of sizes to Spark, so a side of a join that is small says so.
 
-        facts: how many there are. Without children a fact leads to some one row of a table.
+        facts: how many there are.
         """
-        estimated = self._rows_estimated(table)
-        if estimated <= ROWS_READ_WHOLE:
-            return self.whole(table).hint("broadcast")
-        found = referred_rows(plan, table.name, window)
+        is_small = self._rows_estimated(table) <= ROWS_READ_WHOLE
+        found = None if is_small else referred_rows(plan, table.name, window)
         rows = self._in_one(table, found or _ALL)
-        leads_to = math.inf if plan.children or found is None else facts
-        return rows.hint("broadcast") if min(estimated, leads_to) <= BROADCAST_ROWS_MAX else rows
+        leads_to_few = found is not None and facts <= BROADCAST_ROWS_MAX and _is_one(plan, table)
+        return rows.hint("broadcast") if leads_to_few or self._has_few(table) else rows
 
     def _in_one(self, table: PlannedTable, rows: sql.Composable) -> "DataFrame":
         columns = self._exact_columns(table, rows)
         return self._read(table, columns, sent_query(_name(table), columns, rows), ["true"])
+
+    def _has_few(self, table: PlannedTable) -> bool:
+        """Counted: an estimate may be of before a table was filled."""
+        query = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) AS few").format(
+            _name(table), sql.Literal(BROADCAST_ROWS_MAX + 1)
+        )
+        (rows,) = self._connection.execute(query).fetchone()
+        return rows <= BROADCAST_ROWS_MAX
 
     def _rows_estimated(self, table: PlannedTable) -> float:
         """As the last ANALYZE or VACUUM found; infinite where there was none."""
@@ -189,6 +195,20 @@ class SourceReader:
                 f"holds ({column} is null, infinity, BC or after the year 9999), and `time` is "
                 f"{plan.time}: give these rows a time, and declare {column} NOT NULL"
             )
+
+
+def _is_one(plan: Plan, table: PlannedTable) -> bool:
+    """Whether a fact leads to one row of the table at the most."""
+    if table is plan.fact:
+        return True
+    steps = [step for step in plan.steps if step.table == table.name]
+    return (
+        len(steps) == 1
+        and not steps[0].is_element
+        and set(table.key) <= set(steps[0].columns)
+        and steps[0].from_table != table.name
+        and _is_one(plan, plan.tables[steps[0].from_table])
+    )
 
 
 def _name(table: PlannedTable) -> sql.Identifier:

@@ -29,12 +29,12 @@ from lockstep.sources.origin import origin_reads, origin_reads_names
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.readiness import require_rights
 from lockstep.sources.sent_columns import received_rows, sent_query
-from lockstep.sources.slot_counts import CountedRows, count_slots
+from lockstep.sources.slot_counts import count_slots
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
 from lockstep.sources.window_slices import SlotCount, slice_window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _COLUMNS = Path(__file__).with_name("catalog_reads") / "view_columns.sql"
 _OPTIONS = {"pushDownPredicate": "false"}
@@ -211,7 +211,7 @@ class ViewReader:
         self._spark, self._role, self._connection = spark, target.role, exported.connection
         self._jdbc = SnapshotJdbc(spark, target, exported, _OPTIONS)
 
-    def rows(self, plan: Plan, window: Window | None, slice_rows: int) -> CountedRows:
+    def rows(self, plan: Plan, window: Window | None, slice_rows: int) -> "DataFrame":
         """The result's columns of the window's rows, in slices of its time; of all without one.
 
         Those of a window have what sources/origin.py reads as well.
@@ -222,14 +222,12 @@ class ViewReader:
         """
         columns = view_columns(self._connection, plan, self._role)
         inside, more, predicates, relation, kept = _ALL, [], ["true"], _name(plan), ()
-        count = None
         if window is not None and plan.time is not None:
             time = next(one for one in columns if one.name == plan.time)
             self._require_times(plan, time)
             inside, instant = _inside(time, window), _instant(time)
             counts = count_slots(self._connection, window, _name(plan), instant, inside)
             predicates = self._slices(window, counts, slice_rows)
-            count = sum(slot.rows for slot in counts)
             relation, kept = with_origin(plan, columns), origin_reads_names(plan)
             more = [
                 sql.SQL("{} AS {}").format(instant, sql.Identifier(_SLICED_BY)),
@@ -238,7 +236,7 @@ class ViewReader:
         self._require_exact(plan, columns, inside)
         query = sent_query(relation, columns, inside, more)
         sent = self._jdbc.read(query, "source_view", predicates)
-        return CountedRows(received_rows(sent, columns, kept), count)
+        return received_rows(sent, columns, kept)
 
     def _slices(self, window: Window, counts: Sequence[SlotCount], slice_rows: int) -> list[str]:
         slices = slice_window(
