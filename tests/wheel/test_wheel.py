@@ -27,7 +27,7 @@ PACKAGES = {
         *("pipeline", "project", "publish", "repair", "settings", "sinks", "sources"),
         *("supervise", "waiting", "whole_folder"),
     ),
-    ("spark",): ("batch", "enrich", "quality", "spark", "streams"),
+    ("spark",): ("batch", "enrich", "histories", "quality", "spark", "streams"),
     ("airflow", "spark"): ("airflow_ops", "airflow_plugin", "airflow_ui"),
 }
 """The packages that work with these extras."""

@@ -171,6 +171,12 @@ def maintain() -> None:
     assert size_of(Path(tempfile.mkdtemp())) == 0
 
 
+def histories() -> None:
+    from lockstep.histories.steps import NO_ROW, SAME_ROW
+
+    assert NO_ROW != SAME_ROW
+
+
 def new_project() -> None:
     from lockstep.new_project.create import create_project
 
