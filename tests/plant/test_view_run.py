@@ -143,6 +143,33 @@ def test_a_view_that_drops_rows_does_not_say_how_many_there_are(
     assert 0 < len(rows_of(shipments)) < 60
 
 
+def test_facts_of_local_times_are_counted_by_their_instants(
+    spark: SparkSession, shipments: PlantProject
+) -> None:
+    """Berlin is an hour ahead of UTC: by their local times the hour would have twice as many."""
+    shipments.execute(
+        'DELETE FROM $schema.shipment WHERE "number" >= 90; DROP VIEW $schema.shipped;'
+        "ALTER TABLE $schema.shipment ALTER sent_at TYPE timestamp "
+        "USING sent_at AT TIME ZONE 'Europe/Berlin'"
+    )
+    view = TABLES[TABLES.index("CREATE VIEW") : TABLES.index("GRANT")]
+    shipments.execute(
+        view.replace("s.sent_at,", "s.sent_at AT TIME ZONE 'Europe/Berlin' AS sent_at,")
+    )
+    shipments.execute("GRANT SELECT ON $schema.shipped TO $reader")
+    names = shipments.plant
+    with shipments.owner() as connection:
+        catalog = read_database_catalog(connection, names.source, ("public", names.schema))
+    folder = shipments.folder / "include" / "sources" / names.source
+    (folder / "catalog.lock").write_text(write_catalog(catalog))
+    zone = '\n[time_zones]\n"$schema.shipment.sent_at" = "Europe/Berlin"\n'
+    file_of(shipments, "pipeline.toml").write_text(names.sql(MANIFEST + zone))
+    lock(spark, shipments)
+    for mode in (ReadMode.TABLES, ReadMode.VIEW):
+        commit = run(spark, shipments, mode)
+        assert (commit.orders_at_cut, len(rows_of(shipments))) == (30, 30), mode
+
+
 def test_a_view_is_read_under_the_runs_snapshot(
     spark: SparkSession, shipments: PlantProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from lockstep.pipeline.project import Pipeline
 from lockstep.pipeline.query.at import Rewritten, at_snapshot
 from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, connect_to
-from lockstep.sources.slot_counts import CountedRows, count_facts
+from lockstep.sources.slot_counts import CountedRows
 from lockstep.sources.source_database import reader_of
 from lockstep.sources.source_tables import SourceReader
 from lockstep.sources.source_view import ViewReader
@@ -49,13 +49,14 @@ class Reading:
         rows of other windows, too. Count: of the window's facts, as PostgreSQL has them; None where
         no column says which these are. Raises as batch.run.run_pipeline does.
         """
+        tables = SourceReader(self.session, self.target, self.exported)
         if read_mode is ReadMode.VIEW:
-            reader = ViewReader(self.session, self.target, self.exported)
-            rows = reader.rows(self.plan, self.window, self.slice_rows)
-            window, connection = self.window, self.exported.connection
-            count = None if window is None else count_facts(connection, self.plan, window)
+            view = ViewReader(self.session, self.target, self.exported)
+            rows = view.rows(self.plan, self.window, self.slice_rows)
+            window = self.window
+            count = None if window is None else tables.count_facts(self.plan, window)
             return CountedRows(rows, count)
-        facts = self._bind_tables()
+        facts = self._bind(tables)
         rows = with_read_origins(run(self.session, self.rewritten), facts, self.plan)
         return CountedRows(rows, facts.count)
 
@@ -64,24 +65,23 @@ class Reading:
         rows = self.result(read_mode).rows.select(*map(quoted, self.plan.outputs))
         return in_window(rows, self.plan, self.window)
 
-    def _bind_tables(self) -> CountedRows:
+    def _bind(self, tables: SourceReader) -> CountedRows:
         """Of the fact only the window's rows, where a column of it says which these are, and of the
         other tables what these lead to.
 
         Returns the fact's rows, with what sources/origin.py reads where they are of a window.
         """
         plan, window = self.plan, self.window
-        reader = SourceReader(self.session, self.target, self.exported)
         if plan.fact_time is None or window is None:
-            whole = {name: reader.whole(table) for name, table in plan.tables.items()}
+            whole = {name: tables.whole(table) for name, table in plan.tables.items()}
             for name, rows in whole.items():
                 bind(rows, name)
             return CountedRows(whole[plan.fact.name], None)
-        facts = reader.facts(plan, window, self.slice_rows)
+        facts = tables.facts(plan, window, self.slice_rows)
         bind(facts.rows.select(*map(quoted, plan.fact.columns)), plan.fact.name)
         for table in plan.tables.values():
             if table is not plan.fact:
-                bind(reader.referred(plan, table, window, facts.count), table.name)
+                bind(tables.referred(plan, table, window, facts.count), table.name)
         return facts
 
 

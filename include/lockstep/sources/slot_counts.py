@@ -7,8 +7,6 @@ import psycopg
 from psycopg import sql
 
 from lockstep.model.window import Window
-from lockstep.pipeline.plan import Plan
-from lockstep.sources.column_reads import ColumnRead, inside
 from lockstep.sources.window_slices import SlotCount, slot_length
 
 if TYPE_CHECKING:
@@ -23,26 +21,16 @@ class CountedRows:
     count: int | None
 
 
-def count_facts(connection: psycopg.Connection, plan: Plan, window: Window) -> int | None:
-    """The window's rows of the fact; None where no column of it says which these are."""
-    if plan.fact_time is None:
-        return None
-    fact, time = plan.fact, ColumnRead(plan.fact_time, plan.fact.types[plan.fact_time])
-    relation = sql.Identifier(fact.name.schema, fact.name.name)
-    slots = count_slots(connection, window, relation, time.instant, inside(time, window))
-    return sum(slot.rows for slot in slots)
-
-
 def count_slots(
     connection: psycopg.Connection,
     window: Window,
     relation: sql.Composable,
     instant: sql.Composable,
-    rows: sql.Composable,
+    inside: sql.Composable,
 ) -> list[SlotCount]:
     """The relation's rows in each filled slot of the window, in time order.
 
-    instant: a row's time, a `timestamp with time zone`. rows: the condition of the window.
+    instant: a row's time, a `timestamp with time zone`. inside: the condition of the window.
     """
     query = sql.SQL(
         "SELECT date_bin({slot}, {instant}, {start}) AS slot_start, count(*) FROM {relation} "
@@ -52,6 +40,6 @@ def count_slots(
         instant=instant,
         start=sql.Literal(window.start),
         relation=relation,
-        inside=rows,
+        inside=inside,
     )
     return [SlotCount(*row) for row in connection.execute(query)]

@@ -32,7 +32,7 @@ from lockstep.sources.referred_rows import ROWS_READ_WHOLE, referred_rows
 from lockstep.sources.sent_columns import received_rows, sent_query
 from lockstep.sources.slot_counts import CountedRows, count_slots
 from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
-from lockstep.sources.window_slices import slice_window
+from lockstep.sources.window_slices import SlotCount, slice_window
 from lockstep.sources.zone_clock import ZoneClock
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ class SourceReader:
         self._require_times(plan)
         columns = self._exact_columns(fact, near(name, fact.types[name], window))
         time = next(one for one in columns if one.name == name)
-        rows = inside(time, window)
-        counts = count_slots(self._connection, window, _name(fact), time.instant, rows)
+        counts = self._slots(fact, time, window)
         slices = slice_window(
             window,
             counts,
@@ -120,10 +119,25 @@ class SourceReader:
         )
         by = sql.SQL("{} AS {}").format(time.instant, sql.Identifier(_SLICED_BY))
         more = [by, *origin_reads(fact.name.name, plan)]
-        query = sent_query(_name(fact), columns, rows, more)
+        query = sent_query(_name(fact), columns, inside(time, window), more)
         slices_of_time = [between(_SLICED_BY, part) for part in slices]
         read = self._read(fact, columns, query, slices_of_time, origin_reads_names(plan))
         return CountedRows(read, sum(slot.rows for slot in counts))
+
+    def count_facts(self, plan: Plan, window: Window) -> int | None:
+        """How many rows of the fact the window has, which `facts` reads.
+
+        None where no column of it says which these are.
+        """
+        fact, name = plan.fact, plan.fact_time
+        if name is None:
+            return None
+        time = self._column(fact, name, near(name, fact.types[name], window))
+        return sum(slot.rows for slot in self._slots(fact, time, window))
+
+    def _slots(self, fact: PlannedTable, time: ColumnRead, window: Window) -> list[SlotCount]:
+        rows = inside(time, window)
+        return count_slots(self._connection, window, _name(fact), time.instant, rows)
 
     def _read(
         self,
@@ -142,12 +156,14 @@ class SourceReader:
 
     def _exact_columns(self, table: PlannedTable, rows: sql.Composable) -> list[ColumnRead]:
         """The table's columns, none of which has a value in these rows that cannot be read."""
-        columns = [
-            ColumnRead(name, type_, self._clock(table, name, rows) if type_.time_zone else None)
-            for name, type_ in table.types.items()
-        ]
+        columns = [self._column(table, name, rows) for name in table.types]
         self._require_exact(table, [one for one in columns if one.refused is not None], rows)
         return columns
+
+    def _column(self, table: PlannedTable, name: str, rows: sql.Composable) -> ColumnRead:
+        """The column, for its values in these rows."""
+        type_ = table.types[name]
+        return ColumnRead(name, type_, self._clock(table, name, rows) if type_.time_zone else None)
 
     def _clock(self, table: PlannedTable, column: str, rows: sql.Composable) -> ZoneClock:
         """For all the local times that these rows have in the years 1 to 9999."""
