@@ -6,7 +6,8 @@ platform's correctness or measured speed rests on are here, each with its reason
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,6 +128,18 @@ def _java_options(settings: Settings, jvm: str, archive_to: "Path | None" = None
     elif _is_local(settings) and class_archive(settings).exists():
         options.append(f'"-XX:SharedArchiveFile={class_archive(settings)}"')
     return " ".join(options)
+
+
+@contextmanager
+def stopped_session(
+    settings: Settings, app_name: str, rows: int | None = None
+) -> "Iterator[SparkSession]":
+    """spark_session, until the block ends, however it does."""
+    spark = spark_session(settings, app_name, rows)
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def stream_session(

@@ -174,23 +174,23 @@ def test_every_partition_reads_the_same_snapshot(spark: SparkSession, pizzeria: 
         rows = view.rows.rdd.toLocalIterator()
         found = [next(rows)]  # the first partition is read; the others have not begun
         shop.execute("DELETE FROM orders WHERE id > 150")
-        shop.execute("UPDATE clients SET name = 'Nobody'")
+        shop.execute("UPDATE clients SET name = 'Renamed'")
         shop.execute(
             "INSERT INTO orders (table_assignment_id, order_time, pizzas) "
             "SELECT table_assignment_id, order_time + interval '1 s', pizzas FROM orders"
         )
         found += rows
     assert len(found) == view.count == EXPECTED.orders
-    assert "Nobody" not in {row.client_name for row in found}
+    assert "Renamed" not in {row.client_name for row in found}
 
 
 def test_tables_are_read_under_the_same_snapshot(spark: SparkSession, pizzeria: Settings) -> None:
     with connect(pizzeria, Role.SHOP) as shop, reading_of(spark, pizzeria) as read:
         rows = read.outputs(ReadMode.TABLES)
-        shop.execute("UPDATE clients SET name = 'Nobody'")
+        shop.execute("UPDATE clients SET name = 'Renamed'")
         found = rows.collect()
     assert len(found) == EXPECTED.orders
-    assert "Nobody" not in {row.client_name for row in found}
+    assert "Renamed" not in {row.client_name for row in found}
 
 
 def reading_of(

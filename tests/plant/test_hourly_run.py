@@ -494,7 +494,7 @@ def test_the_command_prints_rows_table_and_cut(
 ) -> None:
     """In this process, whose Spark session it gets and does not end."""
     monkeypatch.setattr("lockstep.settings.Settings.load", lambda: filled.settings)
-    monkeypatch.setattr("lockstep.batch.work.spark_session", lambda *_: Kept(spark))
+    monkeypatch.setattr("lockstep.spark.spark_session", lambda *_: Kept(spark))
     window = (WINDOW.start.isoformat(), WINDOW.end.isoformat())
     shown = CliRunner().invoke(app, ["pipeline", "run", filled.plant.pipeline, *window])
     assert shown.exit_code == 0, shown.exception

@@ -1,8 +1,6 @@
 """Records given up in a real topic: a stream that runs passes them; another topic has its own."""
 
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from uuid import uuid4
 
@@ -23,6 +21,7 @@ from lockstep.sources import change_topic
 from lockstep.sources.given_up import given_up_ranges
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.skip import skip_records
+from lockstep.waiting import wait_until
 from pizzeria.names import OUTBOX
 
 from tests.streams import debezium
@@ -73,13 +72,14 @@ def records_of(settings: Settings) -> list[tuple[int, bytes | None]]:
 
 def wait_until_topic(settings: Settings, *, is_there: bool) -> None:
     """Kafka says that a topic is made, or deleted, before all that it answers from knows it."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while True:
-        with suppress(StreamError):
-            if (change_topic.topic_id(settings) is not None) == is_there:
-                return
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+
+    def is_known() -> bool:
+        try:
+            return (change_topic.topic_id(settings) is not None) == is_there
+        except StreamError:
+            return False
+
+    assert wait_until(is_known, SECONDS_MAX, 0.1)
 
 
 def given_up_of(settings: Settings) -> GivenUp:

@@ -7,7 +7,7 @@ from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.project_files import PIPELINES
 from lockstep.pipeline.result import RESULT_FILE, write_result
 from lockstep.settings import Settings
-from lockstep.spark import spark_session
+from lockstep.spark import stopped_session
 
 
 def lock_result(name: str) -> tuple[Path, bool]:
@@ -19,11 +19,8 @@ def lock_result(name: str) -> tuple[Path, bool]:
     settings = Settings.load()
     plan = plan_named(settings.project, name)
     file = settings.project / PIPELINES / name / RESULT_FILE
-    spark = spark_session(settings, f"lockstep lock of {name}")
-    try:
+    with stopped_session(settings, f"lockstep lock of {name}") as spark:
         text = write_result(result_columns(spark, plan), name, plan.version)
-    finally:
-        spark.stop()
     if text == plan.result_lock:
         return file, False
     partial = file.with_name(f".{file.name}.partial")

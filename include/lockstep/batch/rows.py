@@ -11,6 +11,7 @@ from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import Rewritten
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
+from lockstep.pipeline.row_keys import named
 from lockstep.sinks.window_conditions import of_time
 from lockstep.sources.origin import ROW_XID, origin_column, origin_reads_names
 from lockstep.sources.slot_counts import CountedRows
@@ -95,10 +96,9 @@ def require_sound(
             "that no window holds them: let the query give each row a time (COALESCE)"
         )
     if rows_max > 1:
-        named = ", ".join(f"{name} {value}" for name, value in zip(plan.key, key, strict=True))
         raise ResultRefusedError(
-            f"pipeline {plan.name}: the result has {rows_max} rows of the key {named}, and a key "
-            "is of one row: see which JOIN finds several rows"
+            f"pipeline {plan.name}: the result has {rows_max} rows of the key "
+            f"{named(plan.key, key)}, and a key is of one row: see which JOIN finds several rows"
         )
     return count
 

@@ -12,7 +12,7 @@ from lockstep.pipeline.plan import Plan, plan_of
 from lockstep.pipeline.project import Pipeline, read_project
 from lockstep.settings import Settings
 from lockstep.sources.hourly_runs import rows_of_newest_run
-from lockstep.spark import spark_session
+from lockstep.spark import stopped_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,8 +52,5 @@ def work_on(
         check_ready(settings, pipeline, plan, read)
     if rows is None:
         rows = rows_of_newest_run(settings.of(name))
-    spark = spark_session(settings, f"lockstep {doing} of {name} {window or ''}", rows)
-    try:
+    with stopped_session(settings, f"lockstep {doing} of {name} {window or ''}", rows) as spark:
         yield Work(spark, settings, pipeline, plan, window)
-    finally:
-        spark.stop()

@@ -1,4 +1,4 @@
-"""`lockstep pipeline check --histories`: stream beside hourly run. Only the talking is here."""
+"""`lockstep pipeline check --histories`: stream and hourly run. Only the talking is here."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ from rich.table import Table
 
 from lockstep.errors import ConfigurationError
 from lockstep.pipeline.errors import shown_value
+from lockstep.pipeline.row_keys import named
 
 if TYPE_CHECKING:
     from lockstep.histories.check import Difference
@@ -41,9 +42,9 @@ def show_histories(name: str, histories: int, seed: int) -> None:
 
 
 def _show(console: Console, key: tuple[str, ...], one: "Difference", seed: int) -> None:
-    named = ", ".join(f"{name} {value}" for name, value in zip(key, one.key, strict=True))
     console.print(
-        f"{named} differs in history {one.history} of seed {seed}, after the transaction",
+        f"{named(key, one.key)} differs in history {one.history} of seed {seed}, after the "
+        "transaction",
         markup=False,
     )
     for line in one.writes:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lockstep.pipeline.errors import shown_value
+from lockstep.pipeline.row_keys import named
 
 if TYPE_CHECKING:
     from lockstep.histories.steps import Failure, Outcome
@@ -40,7 +41,7 @@ def _show(console: Console, plan: "Plan", one: "Outcome") -> None:
     if not one.failures:
         console.print(f"{one.file}: {one.rows:,} rows, all as expected", markup=False)
     for failure in one.failures:
-        key = ", ".join(f"{n} {v}" for n, v in zip(plan.key, failure.key, strict=True))
+        key = named(plan.key, failure.key)
         console.print(f"{one.file}:{failure.line}: {key} is not as expected", markup=False)
         console.print(_table(failure))
 

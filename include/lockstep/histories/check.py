@@ -13,7 +13,7 @@ from lockstep.histories.sides import Batch, Row, Stream, compared_keys
 from lockstep.pipeline.plan import Plan, plan_of
 from lockstep.pipeline.project import Pipeline, read_project
 from lockstep.settings import Settings
-from lockstep.spark import FEW_ROWS, spark_session
+from lockstep.spark import FEW_ROWS, stopped_session
 from lockstep.streams.table_rows import Key
 
 if TYPE_CHECKING:
@@ -87,11 +87,8 @@ def check_named(name: str, histories: int, seed: int) -> tuple[Plan, HistoriesCh
     pipeline = read_project(settings.project).pipeline(name)
     plan = plan_of(pipeline)
     _ = plan.result  # what lacks result.lock is refused before Spark is started
-    spark = spark_session(settings, f"lockstep check of {name}", FEW_ROWS)
-    try:
+    with stopped_session(settings, f"lockstep check of {name}", FEW_ROWS) as spark:
         return plan, check_histories(spark, settings, pipeline, histories, seed)
-    finally:
-        spark.stop()
 
 
 @contextmanager

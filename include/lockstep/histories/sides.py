@@ -11,15 +11,12 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lockstep.cdc.transactions import Transaction
 from lockstep.enrich.plans import bind, run
 from lockstep.histories.made_up import MadeUp
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import at_snapshot
-from lockstep.pipeline.types import arrow_schema
 from lockstep.pipeline.values import comparable
 from lockstep.settings import Settings
 from lockstep.streams.as_of_commit import Evaluation, TemporalSink
@@ -28,6 +25,7 @@ from lockstep.streams.ops import DELETED
 from lockstep.streams.sink import open_change_log
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import Key
+from lockstep.streams.versions import Version, relation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,9 +44,9 @@ class Batch:
 
     def rows(self, one: MadeUp) -> dict[Key, Row]:
         for name, table in self._plan.tables.items():
-            rows = [dict(zip(table.columns, row, strict=True)) for row in one.after[name].values()]
-            arrow = pa.Table.from_pylist(rows, arrow_schema(table.types))
-            bind(self._session.createDataFrame(arrow).coalesce(1), name)
+            versions = (Version(key, 0, values) for key, values in one.after[name].items())
+            rows = relation(table, versions).drop_columns(["valid_from", "valid_to"])
+            bind(self._session.createDataFrame(rows).coalesce(1), name)
         found = run(self._session, self._rewritten).toArrow().to_pylist()
         return {key_in(self._plan, row): row for row in found}
 

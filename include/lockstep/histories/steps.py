@@ -25,7 +25,7 @@ from lockstep.pipeline.steps import (
 )
 from lockstep.pipeline.toml_values import is_as_expected
 from lockstep.settings import Settings
-from lockstep.spark import FEW_ROWS, spark_session
+from lockstep.spark import FEW_ROWS, stopped_session
 from lockstep.streams.ops import CREATED, DELETED, UPDATED
 from lockstep.streams.table_rows import Key, TableRow
 
@@ -129,11 +129,8 @@ def run_named(name: str) -> tuple[Plan, list[Outcome]]:
     _ = plan.result
     if not tests:
         return plan, []
-    spark = spark_session(settings, f"lockstep test of {name}", FEW_ROWS)
-    try:
+    with stopped_session(settings, f"lockstep test of {name}", FEW_ROWS) as spark:
         return plan, list(run_tests(spark, settings, plan, tests))
-    finally:
-        spark.stop()
 
 
 def _wrong(expected: Expected, batch: Row | None, stream: Row | None) -> tuple | None:

@@ -17,6 +17,11 @@ Key = tuple[Any, ...]
 """The values of a key's columns, in their order, as Delta's tables give them."""
 
 
+def named(names: Sequence[str], key: Key) -> str:
+    """A key for people, such as `depot A, number 7`."""
+    return ", ".join(f"{name} {value}" for name, value in zip(names, key, strict=True))
+
+
 @dataclass(frozen=True)
 class RowKeys:
     """names: the key's columns in the result. types: of the fact's columns that they copy."""

@@ -1,4 +1,4 @@
-"""Values of TOML as values of a table's column, and beside values of the result. Pure.
+"""Values of TOML as values of a table's column, and compared with values of the result. Pure.
 
 Floats of the text are Decimal (toml_file.read_toml).
 """
