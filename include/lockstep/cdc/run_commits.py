@@ -19,8 +19,8 @@ class RunCommit:
     """One hourly run, as its Delta commit's userMetadata holds it.
 
     window: None of a run that replaced the whole table, of a pipeline without a time.
-    orders_at_cut: orders of the window, counted by the database in the run's own snapshot; of a
-        pipeline the rows of its result in the window.
+    orders_at_cut: rows of the fact in the window, counted by the database in the run's own
+        snapshot; rows of the result where no column of the fact says which these are.
     pipeline_version: as pipeline/version.py makes it; empty in commits of before versions.
     """
 
