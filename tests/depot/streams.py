@@ -1,4 +1,4 @@
-"""Drivers that tests kill, kept running as supervision would."""
+"""Drivers that tests kill, and their connectors, kept running as supervision would."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from random import Random
 
 import psutil
-from lockstep.errors import StreamError
+from lockstep.capture import connector
+from lockstep.capture.connectors import connector_of
+from lockstep.errors import ServiceError, StreamError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease, source_driver
 from lockstep.supervise.logs import end_of_log
@@ -24,16 +26,30 @@ class Streams:
     names: Sequence[str]
 
     def keep(self) -> None:
-        """Start again what a service's absence, or a test, ended.
+        """Start again what a service's absence, or a test, ended; also what failed in Connect.
 
         Half of the streams start the driver, and the others join it at the next call.
         """
+        self._keep_connector()
         ended = [name for name in self.names if lease.holder(self.settings, name) is None]
         if len(ended) == len(self.names):
             ended = ended[: len(ended) // 2]
         if ended:
             with suppress(StreamError):  # a service is away still: `until` keeps it again
                 source_driver.start(self.settings, ended, "a test")
+
+    def _keep_connector(self) -> None:
+        """A task ends for good, for one, where PostgreSQL answers that it is starting up."""
+        capture = connector_of(self.settings)
+        with suppress(ServiceError):  # Connect, or the database, is away still
+            if failure := connector.failure(self.settings, capture):
+                print(failure)  # noqa: T201 - shown when a test fails
+                connector.restart_failed(self.settings, capture)
+
+    def problems(self) -> tuple[str | None, str]:
+        """What keeps the source's rows from the tables: its connector's trouble, its log's end."""
+        trouble = connector.trouble(self.settings, connector_of(self.settings))
+        return trouble, end_of_log(self.settings, self.names[0])[-3000:]
 
     @property
     def pid(self) -> int | None:
@@ -59,6 +75,4 @@ def until(is_true: Callable[[], bool], kept: Sequence[Streams]) -> None:
             one.keep()
         return is_true()
 
-    assert is_true() or wait_until(keeping, SECONDS_MAX, 0.3), [
-        end_of_log(one.settings, one.names[0])[-3000:] for one in kept
-    ]
+    assert is_true() or wait_until(keeping, SECONDS_MAX, 0.3), [one.problems() for one in kept]

@@ -24,6 +24,7 @@ from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.capture import capture_facts_at, xid_at
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.source_database import capturer_of, reader_of
+from lockstep.waiting import wait_until
 from psycopg import sql
 from typer.testing import CliRunner, Result
 
@@ -158,7 +159,13 @@ def rows_of(records: list[dict], op: str) -> dict[str, list[dict]]:
 
 def of_connect(settings: Settings, name: str, what: str) -> dict:
     url = f"{settings.connect_url}/connectors/{name}/{what}"
-    return httpx.get(url, auth=settings.connect_auth, timeout=30).json()
+    answer = wait_until(
+        lambda: httpx.get(url, auth=settings.connect_auth, timeout=30),
+        SECONDS_MAX,
+        0.3,
+        is_done=lambda answer: answer.is_success,
+    )
+    return answer.raise_for_status().json()
 
 
 def end_of_registrations(settings: Settings) -> int:
