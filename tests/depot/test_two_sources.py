@@ -24,6 +24,7 @@ from lockstep.model.window import Window
 from lockstep.parity.comparison import Compared, compare
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import readiness
+from lockstep.parity.sides import Sides
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.project import read_project
@@ -241,7 +242,7 @@ def test_each_planted_fault_is_named_in_its_class_and_nothing_else_is(
 def compared(spark: SparkSession, settings: Settings, plan: Plan) -> Compared:
     ready = readiness(settings, plan, WINDOW, Mode.TEMPORAL)
     assert (ready.verdict, ready.reason) == (None, "")
-    return compare(spark, settings, plan, WINDOW, StreamMode.TEMPORAL, ready)
+    return compare(spark, Sides(settings, plan, WINDOW, StreamMode.TEMPORAL, ready))
 
 
 def classes(found: Compared) -> dict[Key, str]:

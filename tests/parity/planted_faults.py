@@ -16,6 +16,7 @@ from lockstep.model.modes import ReadMode
 from lockstep.parity import comparison, evidence
 from lockstep.parity.comparison import Compared
 from lockstep.parity.readiness import Readiness
+from lockstep.parity.sides import Sides
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_named
@@ -53,7 +54,10 @@ class Tables:
 
     def compare(self, spark: SparkSession, mode: Mode = Mode.TEMPORAL) -> Compared:
         self._write(mode)
-        return comparison.compare(spark, self.settings, PLAN, WINDOW, mode, self.ready())
+        return comparison.compare(spark, self.sides(mode))
+
+    def sides(self, mode: Mode) -> Sides:
+        return Sides(self.settings, PLAN, WINDOW, mode, self.ready())
 
     def differences(self, spark: SparkSession, mode: Mode = Mode.TEMPORAL) -> list[Difference]:
         return evidence.differences(PLAN, self.compare(spark, mode).differing, {})

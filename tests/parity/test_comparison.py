@@ -20,6 +20,7 @@ from lockstep.parity.comparison import Compared
 from lockstep.parity.differences import BATCH_ROWS, COMMIT, STREAM_CHANGES, differences_sql
 from lockstep.parity.points import Cuts
 from lockstep.parity.policy import Policy
+from lockstep.parity.sides import Sides
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.modes import STREAM_MODES, Mode
 from lockstep.pipeline.result_tables import CHANGE_COLUMNS
@@ -290,12 +291,10 @@ def test_what_a_snapshot_found_published_is_not_judged_by_a_history_that_it_prec
 def test_columns_of_other_types_are_said(spark: SparkSession, tmp_path: Path) -> None:
     tables = Tables(Shop(1).evening(20), tmp_path)
     tables.compare(spark)
-    assert not bindings.schema_differences(
-        spark, tables.settings, PLAN, Mode.TEMPORAL, tables.ready()
-    )
+    assert not tables.sides(Mode.TEMPORAL).differing_columns()
     rows = pa.table({"order_id": pa.array([1], pa.int32()), "client_name": ["Ada"]})
     write_deltalake(tables.settings.table_uri(PLAN.change_log(Mode.OUTBOX)), rows)
-    found = bindings.schema_differences(spark, tables.settings, PLAN, Mode.OUTBOX, tables.ready())
+    found = tables.sides(Mode.OUTBOX).differing_columns()
     assert "order_id: bigint in the hourly table, int in the stream's" in found
     assert any(line.startswith("pizzas: ") and "absent" in line for line in found)
 
@@ -331,10 +330,10 @@ def test_rows_are_found_by_time_and_their_changes_by_a_key_of_two_columns(
     )
     write_deltalake(settings.table_uri(plan.change_log(Mode.TEMPORAL)), log)
     ready = Tables(Shop(1).evening(1), tmp_path).ready()
-    arguments = (plan, Mode.TEMPORAL, ready)
-    assert bindings.schema_differences(spark, settings, *arguments) == []
+    sides = Sides(settings, plan, WINDOW, Mode.TEMPORAL, ready)
+    assert sides.differing_columns() == []
     session = spark.newSession()
-    bindings.bind_both_sides(session, settings, plan, WINDOW, Mode.TEMPORAL, ready)
+    bindings.bind_both_sides(session, sides)
     (batch,) = session.table("batch_rows").toArrow().to_pylist()
     changes = session.table("stream_changes").orderBy("k0", "c0").toArrow().to_pylist()
     values = {"c0": inside, "c1": Decimal("1.50"), "origin": None}

@@ -160,7 +160,7 @@ def compared_with(
     counts: Mapping[DifferenceClass, int],
     ready: Readiness,
 ) -> check.Check:
-    monkeypatch.setattr(check, "schema_differences", lambda *_: [])
+    monkeypatch.setattr(check.Sides, "differing_columns", lambda _: [])
     monkeypatch.setattr(check.comparison, "compare", lambda *_: Compared(9, dict(counts), 0, []))
     return check.check_window(lambda: None, settings, PLAN, WINDOW, mode, ready)
 

@@ -12,6 +12,7 @@ from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.window import Window
 from lockstep.parity.comparison import Compared, compare
 from lockstep.parity.readiness import readiness
+from lockstep.parity.sides import Sides
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.result_tables import (
@@ -114,7 +115,7 @@ def compared(spark: SparkSession, folder: Path, changes: list[dict]) -> Compared
     history.append(pa.Table.from_pylist(HISTORY, history_schema), MARKER_LSN, 0)
     ready = readiness(settings, found, WINDOW, Mode.TEMPORAL)
     assert (ready.verdict, ready.reason) == (None, "")
-    return compare(spark, settings, found, WINDOW, StreamMode.TEMPORAL, ready)
+    return compare(spark, Sides(settings, found, WINDOW, StreamMode.TEMPORAL, ready))
 
 
 def test_what_the_cut_sees_is_judged_by_the_query_and_the_line_is_named(

@@ -24,6 +24,7 @@ from lockstep.parity.differences import (
 from lockstep.parity.differing import DifferingRow
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import readiness
+from lockstep.parity.sides import Sides
 from pyspark.sql import SparkSession
 
 from tests.plant.history import COMPARED, NOON, WINDOW, Works
@@ -42,7 +43,7 @@ def compared(spark: SparkSession, tables: Tables) -> Compared:
     """The tables are there."""
     ready = readiness(tables.settings, tables.plan, WINDOW, MODE)
     assert (ready.verdict, ready.reason) == (None, "")
-    return compare(spark, tables.settings, tables.plan, WINDOW, MODE, ready)
+    return compare(spark, Sides(tables.settings, tables.plan, WINDOW, MODE, ready))
 
 
 def verdict(tables: Tables, found: Compared) -> Verdict:

@@ -25,6 +25,7 @@ from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.parity.comparison import compare
 from lockstep.parity.readiness import Readiness, readiness
+from lockstep.parity.sides import Sides
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.modes import Mode
@@ -299,7 +300,8 @@ def test_the_modes_agree_and_what_was_not_published_or_cannot_be_read_is_named(
     drift, race = DifferenceClass.DIMENSION_DRIFT, DifferenceClass.LOOKUP_RACE
     later = DifferenceClass.CHANGED_AFTER_CUT
     for mode in MODES:
-        found = compare(spark, project.settings, project.plan, WINDOW, mode, ready(project, mode))
+        sides = Sides(project.settings, project.plan, WINDOW, mode, ready(project, mode))
+        found = compare(spark, sides)
         assert found.counts.get(drift, 0) + found.counts.get(race, 0) > 0, mode
         of_design = {drift, later, race} if mode is Mode.LOOKUP else {drift, later}
         more = {kind: number for kind, number in found.counts.items() if kind not in of_design}

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lockstep.model.window import Window
 from lockstep.parity.at_points import table_of
 from lockstep.parity.differences import (
     BATCH_ROWS,
@@ -17,9 +16,7 @@ from lockstep.parity.differences import (
 )
 from lockstep.parity.points import Cuts
 from lockstep.parity.proof import key_schema
-from lockstep.parity.readiness import Readiness
 from lockstep.parity.sides import Sides
-from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.settings import Settings
@@ -29,35 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def schema_differences(
-    spark: "SparkSession", settings: Settings, plan: Plan, mode: Mode, ready: Readiness
-) -> list[str]:
-    """Where the compared columns of the two tables are absent or of different types."""
-    batch = dict(_at(spark, settings, plan.hourly_table, ready.batch_version).dtypes)
-    stream = dict(_at(spark, settings, plan.change_log(mode), ready.stream_version).dtypes)
-    return [
-        f"{name}: {batch.get(name, 'absent')} in the hourly table, "
-        f"{stream.get(name, 'absent')} in the stream's"
-        for name in plan.outputs
-        if batch.get(name) is None or batch.get(name) != stream.get(name)
-    ]
-
-
-def bind_both_sides(
-    session: "SparkSession",
-    settings: Settings,
-    plan: Plan,
-    window: Window,
-    mode: Mode,
-    ready: Readiness,
-) -> None:
+def bind_both_sides(session: "SparkSession", sides: Sides) -> None:
     """BATCH_ROWS, and STREAM_CHANGES: all changes of the rows that either side has there.
 
     A row's change may lie outside the window by its time only, so rows are found by time first, and
     their changes by key; bounds of the keys let Delta skip most files of a long history.
     """
-    sides = Sides(settings, plan, window, mode, ready)
-    few = sides.few()
+    plan, few = sides.plan, sides.few()
     batch, changes = map(session.createDataFrame, few) if few else _scanned(session, sides)
     hourly = _of_key(plan, batch, sides.has_repeated_keys())
     hourly.createOrReplaceTempView(BATCH_ROWS)

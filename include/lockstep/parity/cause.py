@@ -14,7 +14,6 @@ from typing import Any
 from lockstep.parity.versions import Place, RowHistories, RowHistory
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan, PlannedTable
-from lockstep.pipeline.query.reach import Reach, equalities_of_joins
 from lockstep.pipeline.values import comparable
 
 Reached = Mapping[TableName, set[str]]
@@ -78,10 +77,6 @@ class Between:
     def _reached_at_both(self) -> tuple[Reached, Reached]:
         return self._reached(self.in_stream), self._reached(self.in_cut)
 
-    @cached_property
-    def _equalities(self) -> Mapping[TableName, tuple[Reach, ...]]:
-        return equalities_of_joins(self.plan.query)
-
     def _reached(self, place: Place) -> Reached:
         """The rows that the fact leads to by the versions valid at a point."""
         found: dict[TableName, set[str]] = {name: set() for name in self.plan.tables}
@@ -97,7 +92,7 @@ class Between:
         """Steps may not follow all equalities of a join; one that leaves a row out counts, too."""
         before = 0
         while before != (before := _count(found)):
-            for table, equalities in self._equalities.items():
+            for table, equalities in self.plan.equalities.items():
                 for one in equalities:
                     found[table] &= self.rows.led_to(one, found[one.from_table], place)
 
@@ -107,7 +102,7 @@ class Between:
         in_stream, in_cut = self.in_stream(row), self.in_cut(row)
         is_there = row.values(in_stream) is not None and row.values(in_cut) is not None
         if is_there and not is_at_both:
-            steps = (*self.plan.steps, *self._equalities.get(table.name, ()))
+            steps = (*self.plan.steps, *self.plan.equalities.get(table.name, ()))
             leading_in = {one for step in steps if step.table == table.name for one in step.columns}
             columns = [name for name in columns if name in leading_in]
         first, last = sorted((in_stream, in_cut))

@@ -13,12 +13,12 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.parity import comparison, evidence
-from lockstep.parity.bindings import schema_differences
 from lockstep.parity.differing import DifferingRow
 from lockstep.parity.given_up import described, touching
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import Readiness
+from lockstep.parity.sides import Sides
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import Key
 from lockstep.settings import Settings
@@ -74,11 +74,11 @@ def _judged(
     started = time.monotonic()
     compared, verdict, reason = comparison.Compared(0, {}, 0, []), ready.verdict, ready.reason
     if verdict is None:
-        spark = session()
-        if wrong := schema_differences(spark, settings, plan, mode, ready):
+        sides = Sides(settings, plan, window, mode, ready)
+        if wrong := sides.differing_columns():
             verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
         else:
-            compared = comparison.compare(spark, settings, plan, window, mode, ready)
+            compared = comparison.compare(session(), sides)
             verdict, reason = _verdict(plan, mode, ready, compared)
     line = Comparison(
         check_id=str(uuid.uuid4()),

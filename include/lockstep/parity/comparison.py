@@ -20,11 +20,10 @@ from lockstep.parity.differences import differences_sql, explained_sql, key_name
 from lockstep.parity.differing import DifferingRow, differing_row
 from lockstep.parity.explained import with_history
 from lockstep.parity.points import Cuts
-from lockstep.parity.readiness import Readiness
+from lockstep.parity.sides import Sides
 from lockstep.parity.versions import HistoryReader
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
-from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 
 if TYPE_CHECKING:
@@ -54,14 +53,7 @@ class Compared:
     differing: list[DifferingRow]
 
 
-def compare(
-    spark: "SparkSession",
-    settings: Settings,
-    plan: Plan,
-    window: Window,
-    mode: Mode,
-    ready: Readiness,
-) -> Compared:
+def compare(spark: "SparkSession", sides: Sides) -> Compared:
     """Compare the window at the run's cut, which the stream has passed (`readiness`).
 
     A repaired row is compared at the cut of its last repair. Raises LakehouseError when the
@@ -70,19 +62,19 @@ def compare(
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
-    session, cuts = spark.newSession(), Cuts.of_window(plan, ready)
-    bindings.bind_both_sides(session, settings, plan, window, mode, ready)
+    plan, session, cuts = sides.plan, spark.newSession(), Cuts.of_window(sides.plan, sides.ready)
+    bindings.bind_both_sides(session, sides)
     bindings.bind_repaired(session, plan, cuts)
     met = Observation()
-    judged = session.sql(differences_sql(plan, cuts.snapshots, window))
+    judged = session.sql(differences_sql(plan, cuts.snapshots, sides.window))
     judged = judged.observe(met, F.count_if(F.expr("in_batch OR in_stream")).alias("rows"))
     with _kept(judged.where("class IS NOT NULL")) as differing:
         kinds = {row["class"] for row in differing.groupBy("class").count().collect()}
         if not kinds:
             return Compared(met.get["rows"], {}, 0, [])
-        history = HistoryReader(open_table(settings.table_uri(plan.history)), plan.tables)
+        history = HistoryReader(open_table(sides.settings.table_uri(plan.history)), plan.tables)
         by = proof.Evidence(session, plan, history, cuts)
-        counts, before, rows = _counted(_classed(by, mode, differing, kinds), plan)
+        counts, before, rows = _counted(_classed(by, sides.mode, differing, kinds), plan)
     return Compared(met.get["rows"], counts, before, with_history(by, rows))
 
 

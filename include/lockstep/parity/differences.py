@@ -82,25 +82,24 @@ SELECT
     IF(in_batch AND in_stream, differing, CAST(ARRAY() AS ARRAY<INT>)) AS differing
 FROM judged
 """)
-_EXPLAINED = Template("""WITH evaluated AS (
-    SELECT
-        $asked_key,
-        COUNT_IF(at_points.at_lsn = asked.stream_point) AS rows_in_stream,
-        COUNT_IF(at_points.at_lsn = asked.cut_point) AS rows_in_cut,
-        ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.stream_point)
-            AS in_stream,
-        ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.cut_point) AS in_cut
-    FROM asked
-    LEFT JOIN (SELECT $key, at_lsn, NAMED_STRUCT($row) AS result FROM at_points) AS at_points
-        ON $is_asked
-    GROUP BY $asked_key
-)
-SELECT $key
+_EXPLAINED = Template("""SELECT $key
 FROM (
     SELECT $suspect_key, suspects.batch, suspects.stream, suspects.batch_rows,
         evaluated.rows_in_stream, evaluated.rows_in_cut, evaluated.in_stream, evaluated.in_cut
     FROM suspects
-    INNER JOIN evaluated ON $is_evaluated
+    INNER JOIN (
+        SELECT
+            $asked_key,
+            COUNT_IF(at_points.at_lsn = asked.stream_point) AS rows_in_stream,
+            COUNT_IF(at_points.at_lsn = asked.cut_point) AS rows_in_cut,
+            ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.stream_point)
+                AS in_stream,
+            ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.cut_point) AS in_cut
+        FROM asked
+        LEFT JOIN (SELECT $key, at_lsn, NAMED_STRUCT($row) AS result FROM at_points) AS at_points
+            ON $is_asked
+        GROUP BY $asked_key
+    ) AS evaluated ON $is_evaluated
 ) AS both_sides
 WHERE
     batch_rows = 1

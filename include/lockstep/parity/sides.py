@@ -19,7 +19,7 @@ from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import quoted
 from lockstep.settings import Settings
 from lockstep.sinks.window_conditions import inside, of_time
-from lockstep.sources.delta import open_table, run_query
+from lockstep.sources.delta import column_types, open_table, run_query
 
 ROWS_MAX = 10_000
 """Of the hourly table; above that reading them into the JVM costs more than it saves."""
@@ -58,6 +58,16 @@ class Sides:
     def log(self) -> DeltaTable:
         uri = self.settings.table_uri(self.plan.change_log(self.mode))
         return open_table(uri, self.ready.stream_version)
+
+    def differing_columns(self) -> list[str]:
+        """Where the compared columns of the two tables are absent or of different types."""
+        batch, stream = column_types(self.hourly), column_types(self.log)
+        return [
+            f"{name}: {batch.get(name, 'absent')} in the hourly table, "
+            f"{stream.get(name, 'absent')} in the stream's"
+            for name in self.plan.outputs
+            if batch.get(name) is None or batch.get(name) != stream.get(name)
+        ]
 
     @cached_property
     def key_bounds(self) -> KeyBounds | None:

@@ -23,7 +23,7 @@ from lockstep.pipeline.project import Pipeline, Project, read_project
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn
-from lockstep.pipeline.query.reach import Reach, needed_rows
+from lockstep.pipeline.query.reach import Reach, equalities_of_joins, needed_rows
 from lockstep.pipeline.result import RESULT_FILE, Result, read_columns
 from lockstep.pipeline.result_tables import ORIGIN, ORIGIN_WITH_CHILDREN
 from lockstep.pipeline.row_keys import RowKeys
@@ -99,6 +99,11 @@ class Plan:
     @property
     def fact(self) -> PlannedTable:
         return self.tables[self.query.fact]
+
+    @cached_property
+    def equalities(self) -> Mapping[TableName, tuple[Reach, ...]]:
+        """Every equality that leads to a table, where a joined row fulfils all of them."""
+        return equalities_of_joins(self.query)
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ from lockstep.quality.row_sql import rows_sql
 from lockstep.sources import delta
 from lockstep.sources.errors import QueryError
 
-_SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _ABSENT = "(absent)"
 
 
@@ -35,7 +34,7 @@ def columns_frame(
     columns: name and type as declared. The partitioning is a row of its own. A column that one side
     lacks is "(absent)" there.
     """
-    found = {field.name: _type_text(field.type) for field in table.schema().fields}
+    found = delta.column_types(table)
     declared = dict(columns)
     found["partitioned by"] = ", ".join(table.metadata().partition_columns)
     declared["partitioned by"] = ", ".join(partitions)
@@ -52,17 +51,6 @@ def columns_frame(
 def is_as_declared(columns: pa.Table) -> bool:
     """Whether rows can be read as declared, given the columns_frame."""
     return columns["found"].equals(columns["declared"])
-
-
-def _type_text(delta_type: object) -> str:
-    """A Delta type as Spark's DDL writes it: array<struct<name:string,amount:decimal(10,2)>>."""
-    if hasattr(delta_type, "element_type"):
-        return f"array<{_type_text(delta_type.element_type)}>"
-    if hasattr(delta_type, "fields"):
-        fields = ",".join(f"{field.name}:{_type_text(field.type)}" for field in delta_type.fields)
-        return f"struct<{fields}>"
-    name = str(getattr(delta_type, "type", delta_type))
-    return _SQL_NAMES.get(name, name)
 
 
 @dataclass(frozen=True)

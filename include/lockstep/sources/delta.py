@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.schema import ArrayType, DataType, MapType, StructType
 
 from lockstep.errors import LakehouseError
 from lockstep.pipeline.names import sql_name
@@ -23,6 +24,7 @@ _OBJECT_STORE_PATIENCE = {
     "timeout": "30 seconds",
     "max_retries": "3",
 }
+_SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _ANSI_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BACKTRACE_LINE = re.compile(r"^\s*(\d+: |at\b|↳$)")
 
@@ -43,6 +45,23 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     except (DeltaError, OSError) as error:
         what = uri if version is None else f"{uri} at version {version}"
         raise LakehouseError(f"the Delta table {what} cannot be read: {reason(error)}") from error
+
+
+def column_types(table: DeltaTable) -> dict[str, str]:
+    """The type of each column as Spark's SQL writes it: array<struct<a:string,b:decimal(10,2)>>."""
+    return {field.name: _type_text(field.type) for field in table.schema().fields}
+
+
+def _type_text(found: DataType) -> str:
+    match found:
+        case ArrayType():
+            return f"array<{_type_text(found.element_type)}>"
+        case MapType():
+            return f"map<{_type_text(found.key_type)},{_type_text(found.value_type)}>"
+        case StructType():
+            fields = (f"{field.name}:{_type_text(field.type)}" for field in found.fields)
+            return f"struct<{','.join(fields)}>"
+    return _SQL_NAMES.get(found.type, found.type)
 
 
 def run_query(sql: str, tables: Mapping[str, DeltaTable]) -> pa.RecordBatchReader:
