@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from lockstep.parity import comparison
+from lockstep.parity.known_results import KnownResults
 from lockstep.parity.sides import Sides
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
@@ -22,7 +23,9 @@ def test_the_comparison_finds_what_the_tables_were_made_with(
     settings = Settings(home=tmp_path)
     made = make_tables(spark, settings, ORDERS)
     plan = plan_named(settings.project, MANIFEST)
-    compared = comparison.compare(spark, Sides(settings, plan, WINDOW, MODE, made.ready))
+    compared = comparison.compare(
+        spark, Sides(settings, plan, WINDOW, MODE, made.ready), KnownResults()
+    )
     assert compared.rows == ORDERS
     assert compared.counts == made.expected
     assert all(made.expected.values())

@@ -21,6 +21,8 @@ from lockstep.model.window import Window
 from lockstep.parity.check import Check, check_window
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.readiness import readiness
+from lockstep.parity.sides import Sides
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.repair.changed_rows import How
 from lockstep.repair.plan import plan_repair
@@ -118,7 +120,7 @@ PLAN = plan_of_any_share_of_races()
 def compared(bench: Bench, window: Window, spark: SparkSession, mode: StreamMode) -> Check:
     wait_until_past_the_cut(bench.settings, window, mode)
     ready = readiness(bench.settings, PLAN, window, mode)
-    return check_window(lambda: spark, bench.settings, PLAN, window, mode, ready)
+    return check_window(lambda: spark, Sides(bench.settings, PLAN, window, Mode(mode), ready))
 
 
 @pytest.mark.spark

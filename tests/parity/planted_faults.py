@@ -15,6 +15,7 @@ from lockstep.ledger.entries import Difference
 from lockstep.model.modes import ReadMode
 from lockstep.parity import comparison, evidence
 from lockstep.parity.comparison import Compared
+from lockstep.parity.known_results import KnownResults
 from lockstep.parity.readiness import Readiness
 from lockstep.parity.sides import Sides
 from lockstep.pipeline.delta_types import arrow_schema
@@ -51,10 +52,11 @@ class Tables:
         self.log = history.change_log()
         self.source = history.source_history()
         self.settings = Settings(home=folder)
+        self.known = KnownResults()
 
     def compare(self, spark: SparkSession, mode: Mode = Mode.TEMPORAL) -> Compared:
         self._write(mode)
-        return comparison.compare(spark, self.sides(mode))
+        return comparison.compare(spark, self.sides(mode), self.known)
 
     def sides(self, mode: Mode) -> Sides:
         return Sides(self.settings, PLAN, WINDOW, mode, self.ready())

@@ -9,15 +9,22 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lockstep.ledger.formatting import explanation
 from lockstep.model.verdict import DifferenceClass, Verdict
-from lockstep.parity import bindings, comparison, proof, sides
+from lockstep.parity import at_points, bindings, comparison, proof, sides
 from lockstep.parity.comparison import Compared
-from lockstep.parity.differences import BATCH_ROWS, COMMIT, STREAM_CHANGES, differences_sql
+from lockstep.parity.differences import (
+    BATCH_ROWS,
+    COMMIT,
+    STREAM_CHANGES,
+    differences_sql,
+    explained_sql,
+)
 from lockstep.parity.points import Cuts
 from lockstep.parity.policy import Policy
 from lockstep.parity.sides import Sides
@@ -25,7 +32,7 @@ from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.modes import STREAM_MODES, Mode
 from lockstep.pipeline.result_tables import CHANGE_COLUMNS
 from lockstep.settings import Settings
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.parity.history import WINDOW, History, Shop
 from tests.parity.parcels import COLUMNS, parcels
@@ -95,6 +102,42 @@ def test_repaired_orders_are_judged_at_the_cut_of_their_last_repair(
         assert found_in(tables.compare(spark)) != expected
     assert set(how) == {"new", "updated", "cancelled"}
     assert {"equal", "dimension_drift"} <= set(classes)
+
+
+def test_the_query_is_evaluated_once_for_the_modes_of_a_window(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[int] = []
+
+    def counting(*arguments: Any) -> DataFrame:
+        evaluated.append(len(arguments[-1]))
+        return at_points.evaluated(*arguments)
+
+    monkeypatch.setattr(proof, "evaluated", counting)
+    tables = Tables(Shop(seed).evening(400), tmp_path)
+    expected = tables.history.expected()
+    for mode in (Mode.TEMPORAL, Mode.TRANSACTION):
+        assert found_in(tables.compare(spark, mode)) == expected
+    assert [count > 0 for count in evaluated] == [True]
+
+
+def test_the_proof_reads_the_kept_rows_and_computes_none_again(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark finds them by the plan of their query, of which a CTE elsewhere changes the numbers."""
+    are_kept: list[bool] = []
+    explained = proof.explained
+
+    def proved(by: proof.Evidence, suspects: DataFrame) -> pa.Table:
+        found = explained(by, suspects)
+        query = by.session.sql(explained_sql(by.plan))
+        plan = query._jdf.queryExecution().withCachedData().toString()
+        are_kept.append("InMemoryRelation" in plan)
+        return found
+
+    monkeypatch.setattr(proof, "explained", proved)
+    Tables(Shop(seed).evening(200), tmp_path).compare(spark)
+    assert are_kept == [True]
 
 
 @pytest.mark.usefixtures("rows_read")

@@ -20,7 +20,9 @@ from lockstep.parity.comparison import Compared
 from lockstep.parity.given_up import described, facts_read_from, touching
 from lockstep.parity.readiness import Readiness
 from lockstep.parity.report import print_checks
+from lockstep.parity.sides import Sides
 from lockstep.parity_pages import view
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.sources import given_up as room
@@ -162,7 +164,7 @@ def compared_with(
 ) -> check.Check:
     monkeypatch.setattr(check.Sides, "differing_columns", lambda _: [])
     monkeypatch.setattr(check.comparison, "compare", lambda *_: Compared(9, dict(counts), 0, []))
-    return check.check_window(lambda: None, settings, PLAN, WINDOW, mode, ready)
+    return check.check_window(lambda: None, Sides(settings, PLAN, WINDOW, Mode(mode), ready))
 
 
 @pytest.mark.parametrize(

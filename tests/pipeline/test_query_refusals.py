@@ -49,6 +49,7 @@ REFUSED = {
     "a name twice": (f"SELECT id, {HERE}order_time AS ID FROM orders", "two output columns ID"),
     "reserved": (f"SELECT id, {HERE}order_time AS tx_id FROM orders", "Lockstep's own in every r"),
     "a version's column": (f"SELECT id AS {HERE}valid_from FROM orders", "Lockstep's own in every"),
+    "a column of a run's reads": (f"SELECT {HERE}id AS row_xid FROM orders", "Lockstep's own in e"),
     "no key": (f"{HERE}SELECT id AS x FROM orders", "key column id of pipeline.toml is not in the"),
     # clauses
     "order by": (f"SELECT id FROM orders ORDER BY {HERE}id", "a result has no order"),

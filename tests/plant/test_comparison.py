@@ -22,6 +22,7 @@ from lockstep.parity.differences import (
     values_of,
 )
 from lockstep.parity.differing import DifferingRow
+from lockstep.parity.known_results import KnownResults
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import readiness
 from lockstep.parity.sides import Sides
@@ -43,7 +44,7 @@ def compared(spark: SparkSession, tables: Tables) -> Compared:
     """The tables are there."""
     ready = readiness(tables.settings, tables.plan, WINDOW, MODE)
     assert (ready.verdict, ready.reason) == (None, "")
-    return compare(spark, Sides(tables.settings, tables.plan, WINDOW, MODE, ready))
+    return compare(spark, Sides(tables.settings, tables.plan, WINDOW, MODE, ready), KnownResults())
 
 
 def verdict(tables: Tables, found: Compared) -> Verdict:
@@ -290,7 +291,7 @@ def test_a_column_of_another_type_fails_the_window_before_its_rows_are_read(
     ready = readiness(tables.settings, tables.plan, WINDOW, MODE)
     mode, project = StreamMode(MODE), tmp_path / "project"
     settings = tables.settings.model_copy(update={"project": project})
-    check = check_window(lambda: spark, settings, tables.plan, WINDOW, mode, ready)
+    check = check_window(lambda: spark, Sides(settings, tables.plan, WINDOW, mode, ready))
     assert book.lines(settings) == [check.line]
     assert check.line.verdict is Verdict.FAIL
     assert check.line.reason == (

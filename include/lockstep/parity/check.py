@@ -11,17 +11,17 @@ from lockstep.ledger import book
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
-from lockstep.model.window import Window
 from lockstep.parity import comparison, evidence
 from lockstep.parity.differing import DifferingRow
 from lockstep.parity.given_up import described, touching
+from lockstep.parity.known_results import KnownResults
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import Readiness
 from lockstep.parity.sides import Sides
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import Key
-from lockstep.settings import Settings
 from lockstep.sources.given_up import given_up_records
 
 if TYPE_CHECKING:
@@ -36,14 +36,11 @@ class Check:
     differences: Sequence[Difference]
 
 
-def check_window(  # noqa: PLR0913, PLR0917 - what a comparison is of
+def check_window(
     session: Callable[[], "SparkSession"],
-    settings: Settings,
-    plan: Plan,
-    window: Window,
-    mode: StreamMode,
-    ready: Readiness,
+    sides: Sides,
     task_log: str = "",
+    known: KnownResults | None = None,
 ) -> Check:
     """Compare the window's rows in the hourly table with the mode's, at the run's cut.
 
@@ -51,39 +48,33 @@ def check_window(  # noqa: PLR0913, PLR0917 - what a comparison is of
     of each table, so that changes may keep coming. Raises LakehouseError when the ledger cannot be
     written, StreamError when records were given up and Kafka does not say which topic it has.
 
-    session: asked for only if there is something to compare. ready: of the window and the mode.
-    task_log: of the line, as Comparison has it.
+    session: asked for only if there is something to compare. task_log: of the line, as Comparison
+    has it. known: of the same window's other modes.
     """
-    line, rows = _judged(session, settings, plan, window, mode, ready)
-    reasons = (line.reason, _given_up(settings, plan, window, mode, ready))
+    line, rows = _judged(session, sides, KnownResults() if known is None else known)
+    reasons = (line.reason, _given_up(sides))
     line = replace(line, reason="; ".join(filter(None, reasons)), task_log=task_log)
-    found = where_lost(settings, plan.fact, evidence.lost_rows(rows))
-    check = Check(line, _differences(plan, line, rows, found))
-    book.append(settings, check.line, check.differences)
+    found = where_lost(sides.settings, sides.plan.fact, evidence.lost_rows(rows))
+    check = Check(line, _differences(sides.plan, line, rows, found))
+    book.append(sides.settings, check.line, check.differences)
     return check
 
 
 def _judged(
-    session: Callable[[], "SparkSession"],
-    settings: Settings,
-    plan: Plan,
-    window: Window,
-    mode: StreamMode,
-    ready: Readiness,
+    session: Callable[[], "SparkSession"], sides: Sides, known: KnownResults
 ) -> tuple[Comparison, Sequence[DifferingRow]]:
-    started = time.monotonic()
+    started, plan, ready = time.monotonic(), sides.plan, sides.ready
     compared, verdict, reason = comparison.Compared(0, {}, 0, []), ready.verdict, ready.reason
     if verdict is None:
-        sides = Sides(settings, plan, window, mode, ready)
         if wrong := sides.differing_columns():
             verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
         else:
-            compared = comparison.compare(session(), sides)
-            verdict, reason = _verdict(plan, mode, ready, compared)
+            compared = comparison.compare(session(), sides, known)
+            verdict, reason = _verdict(plan, sides.mode, ready, compared)
     line = Comparison(
         check_id=str(uuid.uuid4()),
-        window=window,
-        mode=StreamMode(mode),
+        window=sides.window,
+        mode=StreamMode(sides.mode),
         verdict=verdict,
         reason=reason,
         run_id=ready.run.cut.run_id,
@@ -112,7 +103,7 @@ def _differences(
 
 
 def _verdict(
-    plan: Plan, mode: StreamMode, ready: Readiness, compared: comparison.Compared
+    plan: Plan, mode: Mode, ready: Readiness, compared: comparison.Compared
 ) -> tuple[Verdict, str]:
     policy = Policy(plan.manifest.tolerate)
     verdict = policy.verdict(mode, compared.counts, compared.rows)
@@ -131,12 +122,12 @@ def _verdict(
     return verdict, ""
 
 
-def _given_up(
-    settings: Settings, plan: Plan, window: Window, mode: StreamMode, ready: Readiness
-) -> str:
+def _given_up(sides: Sides) -> str:
     """Which records an operator gave up that the mode may miss in the window, whatever the verdict.
 
     Rows are judged as they are: no difference is tolerated for that.
     """
-    read_at = max([ready.run.cut.taken_at, *(repair.cut.taken_at for repair in ready.repairs)])
-    return described(touching(given_up_records(settings), plan, window, mode, read_at))
+    run, repairs = sides.ready.run, sides.ready.repairs
+    read_at = max([run.cut.taken_at, *(repair.cut.taken_at for repair in repairs)])
+    found = given_up_records(sides.settings)
+    return described(touching(found, sides.plan, sides.window, sides.mode, read_at))

@@ -13,8 +13,11 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.parity.check import Check, check_window
+from lockstep.parity.known_results import KnownResults
 from lockstep.parity.readiness import modes_with_tables, readiness
 from lockstep.parity.report import print_checks
+from lockstep.parity.sides import Sides
+from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.spark import spark_session
@@ -48,10 +51,11 @@ def check(
     ready = {mode: readiness(settings, plan, window, mode) for mode in modes}
     rows = max(one.run.orders_at_cut for one in ready.values())
     session = cache(lambda: spark_session(settings, f"lockstep parity {window}", rows))
+    known = KnownResults()
     try:
         checks = [
-            check_window(session, settings, plan, window, mode, ready[mode], task_log)
-            for mode in modes
+            check_window(session, Sides(settings, plan, window, mode, ready[mode]), task_log, known)
+            for mode in map(Mode, modes)
         ]
     finally:
         if session.cache_info().currsize:

@@ -19,6 +19,7 @@ from lockstep.parity import bindings, proof
 from lockstep.parity.differences import differences_sql, explained_sql, key_names
 from lockstep.parity.differing import DifferingRow, differing_row
 from lockstep.parity.explained import with_history
+from lockstep.parity.known_results import KnownResults
 from lockstep.parity.points import Cuts
 from lockstep.parity.sides import Sides
 from lockstep.parity.versions import HistoryReader
@@ -53,10 +54,11 @@ class Compared:
     differing: list[DifferingRow]
 
 
-def compare(spark: "SparkSession", sides: Sides) -> Compared:
+def compare(spark: "SparkSession", sides: Sides, known: KnownResults) -> Compared:
     """Compare the window at the run's cut, which the stream has passed (`readiness`).
 
-    A repaired row is compared at the cut of its last repair. Raises LakehouseError when the
+    known: of the same window's other modes. A repaired row is compared at the cut of its last
+    repair. Raises LakehouseError when the
     source's history cannot be read.
     """
     from pyspark.sql import Observation
@@ -73,7 +75,7 @@ def compare(spark: "SparkSession", sides: Sides) -> Compared:
         if not kinds:
             return Compared(met.get["rows"], {}, 0, [])
         history = HistoryReader(open_table(sides.settings.table_uri(plan.history)), plan.tables)
-        by = proof.Evidence(session, plan, history, cuts)
+        by = proof.Evidence(session, plan, history, cuts, known)
         counts, before, rows = _counted(_classed(by, sides.mode, differing, kinds), plan)
     return Compared(met.get["rows"], counts, before, with_history(by, rows))
 

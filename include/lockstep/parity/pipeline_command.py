@@ -5,12 +5,12 @@ from functools import cache
 from rich.console import Console
 
 from lockstep import jars
-from lockstep.model.modes import StreamMode
 from lockstep.model.window import Window
 from lockstep.parity.check import check_window
 from lockstep.parity.command import EXIT_CODES
 from lockstep.parity.readiness import readiness
 from lockstep.parity.report import print_checks
+from lockstep.parity.sides import Sides
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
@@ -32,7 +32,7 @@ def compare_window(name: str, mode: Mode, start: str, end: str) -> int:
     rows = ready.run.orders_at_cut
     session = cache(lambda: spark_session(settings, f"lockstep compare {name} {window}", rows))
     try:
-        check = check_window(session, settings, plan, window, StreamMode(mode), ready)
+        check = check_window(session, Sides(settings, plan, window, mode, ready))
     finally:
         if session.cache_info().currsize:
             session().stop()

@@ -55,7 +55,10 @@ class Cuts:
 
 
 class Points:
-    """Numbers some snapshots, and says at which points each version of a row is valid."""
+    """Numbers some snapshots, and says at which points each version of a row is valid.
+
+    numbers: the point of each snapshot, by its text.
+    """
 
     def __init__(self, snapshots: Iterable[str]) -> None:
         """snapshots: each as often as it comes."""
@@ -63,7 +66,8 @@ class Points:
         # What a later one sees begins where an earlier one ends, but for those in progress.
         ordered = sorted(read, key=lambda text: read[text].xmax)
         self._count = len(ordered)
-        self._numbers = {text: place - self._count for place, text in enumerate(ordered)}
+        self.numbers = {text: place - self._count for place, text in enumerate(ordered)}
+        self._names = {number: text for text, number in self.numbers.items()}
         self._xmax = [read[text].xmax for text in ordered]
         self._hidden: dict[int, set[int]] = defaultdict(set)
         for place, text in enumerate(ordered):
@@ -73,7 +77,11 @@ class Points:
 
     def number(self, snapshot: str) -> int:
         """The point of one of the snapshots."""
-        return self._numbers[snapshot]
+        return self.numbers[snapshot]
+
+    def name(self, point: int) -> int | str:
+        """What the point is in any comparison: the commit, or the snapshot's text."""
+        return self._names.get(point, point)
 
     def validities(self, row: RowHistory) -> Iterator[tuple[Any, ...]]:
         """Each version's values with the points, half-open, at which it is valid.

@@ -20,6 +20,7 @@ from lockstep.parity.differences import (
     explained_sql,
     key_names,
 )
+from lockstep.parity.known_results import KnownResults
 from lockstep.parity.points import Cuts, Points
 from lockstep.parity.versions import NOWHERE, HistoryReader, RowHistories, reached_rows
 from lockstep.pipeline.plan import Plan
@@ -34,12 +35,14 @@ ROWS_AT_ONCE = 25_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rows are judged by. session: its views are replaced. cuts: of the window's rows."""
+    """What rows are judged by. session: its views are replaced. cuts: of the window's rows. known:
+    what the query gave for other modes of the window."""
 
     session: "SparkSession"
     plan: Plan
     history: HistoryReader
     cuts: Cuts
+    known: KnownResults
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,12 @@ def _explained(by: Evidence, suspects: Iterable[Suspect]) -> pa.Table:
         pa.schema([*schema, ("stream_point", pa.int64()), ("cut_point", pa.int64())]),
     )
     by.session.createDataFrame(both).createOrReplaceTempView(ASKED)
-    found = evaluated(by.session, plan, rows, points, each_point(points, asked))
-    found.createOrReplaceTempView(AT_POINTS)
+    found = by.known.at(
+        points,
+        each_point(points, asked),
+        lambda new: evaluated(by.session, plan, rows, points, new).toArrow(),
+    )
+    by.session.createDataFrame(found).createOrReplaceTempView(AT_POINTS)
     return by.session.sql(explained_sql(plan)).toArrow().cast(schema)
 
 

@@ -24,10 +24,11 @@ RESERVED_OUTPUTS = frozenset(
     """
     at_lsn valid_from valid_to op tx_id is_raced committed_at captured_at seen_at
     written_at look_up origin run_id cut_snapshot cut_lsn order_date order_hour fed_by
-    position window_date row_key
+    position window_date row_key row_xid row_committed_at row_children
     """.split()  # noqa: SIM905
 )
-"""Columns that the hourly table, the change logs and the published table have of their own."""
+"""Columns that the hourly table, the change logs, the published table and a run's reads have of
+their own."""
 _RESERVED_PREFIX = "commit_"
 """Of the change logs' columns about the commit."""
 
