@@ -148,12 +148,19 @@ def is_end(record: dict) -> bool:
 
 
 def rows_of(records: list[dict], op: str) -> dict[str, list[dict]]:
-    """The rows after changes of one kind, by table."""
+    """The rows after changes of one kind, by table.
+
+    A connector that was restarted, as it is to clear its mark, may send a transaction again.
+    """
     rows: dict[str, list[dict]] = {}
+    seen: list[tuple[int, str, dict]] = []
     for record in records:
-        if record.get("op") == op:
-            table = f"{record['source']['schema']}.{record['source']['table']}"
-            rows.setdefault(table, []).append(record["after"])
+        if record.get("op") != op:
+            continue
+        of, row = record["source"], record["after"]
+        if (of["lsn"], of["table"], row) not in seen:
+            seen.append((of["lsn"], of["table"], row))
+            rows.setdefault(f"{of['schema']}.{of['table']}", []).append(row)
     return rows
 
 
