@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from lockstep.batch.errors import ResultRefusedError
-from lockstep.batch.preflight import check_ready, window_of
+from lockstep.batch.preflight import check_readable, check_ready, window_of
 from lockstep.batch.reading import reading
 from lockstep.batch.run import BatchRun, run_pipeline
 from lockstep.cdc.cuts import Cut, mark_cut
@@ -386,11 +386,14 @@ def test_a_wrong_address_or_password_is_named(
         ready(plant)
 
 
-def test_a_lakehouse_without_room_is_refused_before_spark(plant: PlantProject) -> None:
+def test_a_lakehouse_without_room_is_refused_before_spark_but_to_readers(
+    plant: PlantProject,
+) -> None:
     pipeline = plant.project.pipeline(plant.plant.pipeline)
     full = plant.settings.model_copy(update={"min_free_bytes": 2**60})
     with pytest.raises(LakehouseError, match="MiB are free"):
         check_ready(full, pipeline, plant.plan, ReadMode.TABLES)
+    check_readable(full, pipeline, plant.plan, ReadMode.TABLES)
 
 
 def test_a_window_is_given_where_there_is_one(plant: PlantProject) -> None:

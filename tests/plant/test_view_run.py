@@ -241,6 +241,11 @@ UNREADY: dict[str, tuple[str, type[LockstepError], str]] = {
         PostgresUnavailableError,
         "the role $reader may not read depot",
     ),
+    "no right to the fact's time": (
+        "REVOKE SELECT ON $schema.shipment FROM $reader",
+        PostgresUnavailableError,
+        "the role $reader may not read sent_at of table $schema.shipment",
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import require_writable
 from lockstep.sources.hourly_runs import open_hourly, require_layout
 from lockstep.sources.postgres import connect_to
-from lockstep.sources.readiness import require_readable
+from lockstep.sources.readiness import require_readable, require_rights
 from lockstep.sources.source_database import reader_of
 from lockstep.sources.source_view import view_columns, view_of
 
@@ -41,19 +41,27 @@ def require_window(plan: Plan, window: Window | None) -> None:
 
 
 def check_ready(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode: ReadMode) -> None:
-    """Raise the LockstepError that a run would meet: jars, lakehouse, database, tables, rights.
+    """Raise the LockstepError that a run would meet: by the lakehouse, and as check_readable."""
+    require_writable(settings)
+    if (hourly := open_hourly(settings.of(pipeline.name))) is not None:
+        require_layout(hourly)
+    check_readable(settings, pipeline, plan, read_mode)
 
-    With the mode view of the view in place of the tables.
+
+def check_readable(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode: ReadMode) -> None:
+    """Raise the LockstepError that reading would meet: jars, database, tables, rights.
+
+    With the mode view of the view in place of the tables; and of the fact's time, by which its
+    rows are counted.
     """
     if read_mode is ReadMode.VIEW:
         view_of(plan)
     jars.classpath(settings, "spark")
-    require_writable(settings)
-    if (hourly := open_hourly(settings.of(pipeline.name))) is not None:
-        require_layout(hourly)
     target = reader_of(settings, pipeline.source)
     with connect_to(target) as connection:
         if read_mode is ReadMode.VIEW:
             view_columns(connection, plan, target.role)
+            if plan.fact_time is not None:
+                require_rights(connection, plan.fact.name, [plan.fact_time], target.role)
         else:
             require_readable(connection, pipeline.source, plan.tables.values())

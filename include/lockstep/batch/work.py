@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.batch.preflight import check_ready, window_of
+from lockstep.batch.preflight import check_readable, check_ready, window_of
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_of
@@ -42,14 +42,16 @@ def work_on(
     """A pipeline and a window of ISO 8601 text, with a Spark session until the block ends.
 
     doing: what the session is called, before the pipeline's name. rows: how many the work is over,
-    nearly; by default as many as the last hourly run wrote. Raises LockstepError.
+    nearly; None of a run, which writes to the pipeline's hourly table: as many as the last one.
+    Raises LockstepError.
     """
     settings = Settings.load()
     pipeline = read_project(settings.project).pipeline(name)
     plan = plan_of(pipeline)
     window = window_of(plan, start, end)
+    check = check_ready if rows is None else check_readable
     for read in reads:
-        check_ready(settings, pipeline, plan, read)
+        check(settings, pipeline, plan, read)
     if rows is None:
         rows = rows_of_newest_run(settings.of(name))
     with stopped_session(settings, f"lockstep {doing} of {name} {window or ''}", rows) as spark:
