@@ -164,17 +164,21 @@ class Settings(BaseSettings):
     def source_password(self, source: str, purpose: str) -> str:
         """The password of a source's role; purpose: `read` or `capture`, as source.toml has them.
 
-        Raises ConfigurationError when there is none.
+        Read again at each call, so that a file's new content serves the next connection. Raises
+        ConfigurationError when there is none, or its file cannot be read.
         """
         name = source_password_setting(source, purpose)
         secrets = DotEnvSettingsSource(Settings, self.secrets_path, case_sensitive=True).env_vars
-        password = os.environ.get(name) or secrets.get(name)
-        if not password:
-            raise ConfigurationError(
-                f"no password for the role `{purpose}` of source {source}: set {name} in the "
-                f"environment, or write it to {self.secrets_path}"
-            )
-        return password
+        for values in (os.environ, secrets):
+            if password := values.get(name):
+                return password
+            if file := values.get(f"{name}{IN_FILE}"):
+                return _password_in(Path(file), f"{name}{IN_FILE}")
+        raise ConfigurationError(
+            f"no password for the role `{purpose}` of source {source}: set {name} in the "
+            f"environment, or {name}{IN_FILE} to the path of a file that holds it, or write either "
+            f"to {self.secrets_path}"
+        )
 
     @property
     def connect_auth(self) -> tuple[str, str]:
@@ -232,11 +236,27 @@ def _names_of(project: Path, pipeline: str) -> "PipelineNames":
     return names_of(project, pipeline)
 
 
+def _password_in(file: Path, setting: str) -> str:
+    """The file's text without the end of its line."""
+    try:
+        password = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{setting} is {file}, which cannot be read as text: {error}"
+        ) from None
+    if not password:
+        raise ConfigurationError(f"{setting} is {file}, which is empty: write the password to it")
+    return password
+
+
 def source_password_setting(source: str, purpose: str) -> str:
     """The name that the password of a source's role has in the environment and in secrets.env."""
     return f"LOCKSTEP_SOURCE_{source.upper()}_{purpose.upper()}_PASSWORD"
 
 
+IN_FILE = "_FILE"
+"""After the name of a source's password: the path of a file that holds it, as Docker's and
+Kubernetes' secrets are."""
 PASSWORD_FIELDS = {
     Role.ADMIN: "admin_password",
     Role.OWNER: "owner_password",

@@ -114,6 +114,18 @@ def test_a_driver_inherits_the_passwords_that_it_uses_and_no_other(settings, mon
     assert inherited == {f"canary-of-{name}_password" for name in used}
 
 
+@pytest.mark.parametrize("end", ["", "_FILE"])
+def test_a_driver_inherits_the_passwords_of_its_source_and_of_no_other(
+    settings, monkeypatch, end
+) -> None:
+    source = settings.names.source.upper()
+    for name in (source, "OTHER"):
+        monkeypatch.setenv(f"LOCKSTEP_SOURCE_{name}_READ_PASSWORD{end}", "canary")
+    environment = psutil.Process(start(settings, MODE).pid).environ()
+    inherited = [name for name, value in environment.items() if value == "canary"]
+    assert inherited == [f"LOCKSTEP_SOURCE_{source}_READ_PASSWORD{end}"]
+
+
 def test_a_stopped_stream_ends_gracefully_and_says_so_last(settings) -> None:
     record = start(settings, MODE)
     [stopped] = launcher.stop(settings, [MODE], "enough")

@@ -53,8 +53,9 @@ def add(
 
     Prints the SQL that an administrator of the database is to run, on standard output, and on
     standard error what was found. The read role needs no rights yet but to connect; its password is
-    LOCKSTEP_SOURCE_NAME_READ_PASSWORD in the environment. Changes nothing in the database. Run
-    again, it writes catalog.lock again and says what has changed.
+    LOCKSTEP_SOURCE_NAME_READ_PASSWORD in the environment, or in the file that
+    LOCKSTEP_SOURCE_NAME_READ_PASSWORD_FILE names. Changes nothing in the database. Run again, it
+    writes catalog.lock again and says what has changed.
     """
     from lockstep.sources.source_add import Request, add_source
 
@@ -131,7 +132,8 @@ def capture(
     """Register a source's connector in Kafka Connect, and wait until it runs.
 
     One that runs is left alone, and what failed in it is started again. The password of the capture
-    role is LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD in the environment.
+    role is LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD in the environment, or in the file that
+    LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD_FILE names.
     """
     from lockstep.capture.source_capture import capture_source
     from lockstep.pipeline.project import read_project
