@@ -7,7 +7,7 @@ home, which `lockstep up` writes for its owner alone. Nothing else is configured
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, SettingsConfigDict
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from lockstep.pipeline.pipeline_names import PipelineNames
 
 SECRETS_FILE = "secrets.env"
+
+
+class SourcePassword(NamedTuple):
+    """A password of a source's role. setting: the name that says what it is, or where."""
+
+    setting: str
+    password: str
 
 
 class Settings(BaseSettings):
@@ -161,19 +168,18 @@ class Settings(BaseSettings):
         of = "the database role" if isinstance(user, Role) else "Kafka's user"
         return self._secret(PASSWORD_FIELDS[user], f"{of} {user}")
 
-    def source_password(self, source: str, purpose: str) -> str:
+    def source_password(self, source: str, purpose: str) -> SourcePassword:
         """The password of a source's role; purpose: `read` or `capture`, as source.toml has them.
 
-        Read again at each call, so that a file's new content serves the next connection. Raises
-        ConfigurationError when there is none, or its file cannot be read.
+        Read at each call. Raises ConfigurationError when there is none, or its file cannot be read.
         """
         name = source_password_setting(source, purpose)
         secrets = DotEnvSettingsSource(Settings, self.secrets_path, case_sensitive=True).env_vars
         for values in (os.environ, secrets):
             if password := values.get(name):
-                return password
-            if file := values.get(f"{name}{IN_FILE}"):
-                return _password_in(Path(file), f"{name}{IN_FILE}")
+                return SourcePassword(name, password)
+            if file := values.get(in_file := f"{name}{IN_FILE}"):
+                return SourcePassword(in_file, _password_in(Path(file), in_file))
         raise ConfigurationError(
             f"no password for the role `{purpose}` of source {source}: set {name} in the "
             f"environment, or {name}{IN_FILE} to the path of a file that holds it, or write either "
@@ -238,6 +244,8 @@ def _names_of(project: Path, pipeline: str) -> "PipelineNames":
 
 def _password_in(file: Path, setting: str) -> str:
     """The file's text without the end of its line."""
+    if not file.is_absolute():
+        raise ConfigurationError(f"{setting} is {file}, which is no absolute path: write it whole")
     try:
         password = file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

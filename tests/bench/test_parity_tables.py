@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from lockstep.parity import comparison
-from lockstep.parity.known_results import KnownResults
+from lockstep.parity.comparison import OtherModes
 from lockstep.parity.sides import Sides
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
@@ -24,7 +24,7 @@ def test_the_comparison_finds_what_the_tables_were_made_with(
     made = make_tables(spark, settings, ORDERS)
     plan = plan_named(settings.project, MANIFEST)
     compared = comparison.compare(
-        spark, Sides(settings, plan, WINDOW, MODE, made.ready), KnownResults()
+        spark, Sides(settings, plan, WINDOW, MODE, made.ready), OtherModes()
     )
     assert compared.rows == ORDERS
     assert compared.counts == made.expected

@@ -21,8 +21,7 @@ from lockstep.devstack.postgres import Postgres
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
-from lockstep.parity.comparison import Compared, compare
-from lockstep.parity.known_results import KnownResults
+from lockstep.parity.comparison import Compared, OtherModes, compare
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import readiness
 from lockstep.parity.sides import Sides
@@ -243,7 +242,7 @@ def test_each_planted_fault_is_named_in_its_class_and_nothing_else_is(
 def compared(spark: SparkSession, settings: Settings, plan: Plan) -> Compared:
     ready = readiness(settings, plan, WINDOW, Mode.TEMPORAL)
     assert (ready.verdict, ready.reason) == (None, "")
-    return compare(spark, Sides(settings, plan, WINDOW, Mode.TEMPORAL, ready), KnownResults())
+    return compare(spark, Sides(settings, plan, WINDOW, Mode.TEMPORAL, ready), OtherModes())
 
 
 def classes(found: Compared) -> dict[Key, str]:

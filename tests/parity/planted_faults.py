@@ -14,8 +14,7 @@ from lockstep.cdc.run_commits import RepairCommit, RunCommit
 from lockstep.ledger.entries import Difference
 from lockstep.model.modes import ReadMode
 from lockstep.parity import comparison, evidence
-from lockstep.parity.comparison import Compared
-from lockstep.parity.known_results import KnownResults
+from lockstep.parity.comparison import Compared, OtherModes
 from lockstep.parity.readiness import Readiness
 from lockstep.parity.sides import Sides
 from lockstep.pipeline.delta_types import arrow_schema
@@ -52,11 +51,13 @@ class Tables:
         self.log = history.change_log()
         self.source = history.source_history()
         self.settings = Settings(home=folder)
-        self.known = KnownResults()
 
-    def compare(self, spark: SparkSession, mode: Mode = Mode.TEMPORAL) -> Compared:
+    def compare(
+        self, spark: SparkSession, mode: Mode = Mode.TEMPORAL, others: OtherModes | None = None
+    ) -> Compared:
+        """others: of earlier comparisons over the same source."""
         self._write(mode)
-        return comparison.compare(spark, self.sides(mode), self.known)
+        return comparison.compare(spark, self.sides(mode), others or OtherModes())
 
     def sides(self, mode: Mode) -> Sides:
         return Sides(self.settings, PLAN, WINDOW, mode, self.ready())

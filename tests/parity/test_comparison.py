@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from lockstep.ledger.formatting import explanation
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.parity import at_points, bindings, comparison, proof, sides
-from lockstep.parity.comparison import Compared
+from lockstep.parity.comparison import Compared, OtherModes
 from lockstep.parity.differences import (
     BATCH_ROWS,
     COMMIT,
@@ -90,8 +90,8 @@ def test_repaired_orders_are_judged_at_the_cut_of_their_last_repair(
     classes: Counter[str] = Counter()
     for number in range(2):
         tables = Tables(Shop(seed + number).repaired_evening(700), tmp_path / str(number))
-        expected = tables.history.expected()
-        assert found_in(tables.compare(spark)) == expected
+        expected, known = tables.history.expected(), OtherModes()
+        assert found_in(tables.compare(spark, others=known)) == expected
         for repair in tables.history.repairs:
             how.update(repair.orders.values())
             classes.update(expected.get(id_, "equal") for id_ in repair.orders)
@@ -99,26 +99,41 @@ def test_repaired_orders_are_judged_at_the_cut_of_their_last_repair(
         gone = repaired - {row["order_id"] for row in tables.batch}
         assert not gone & expected.keys()
         tables.history.repairs.clear()
+        assert found_in(tables.compare(spark, others=known)) == found_in(tables.compare(spark))
         assert found_in(tables.compare(spark)) != expected
     assert set(how) == {"new", "updated", "cancelled"}
     assert {"equal", "dimension_drift"} <= set(classes)
 
 
-def test_the_query_is_evaluated_once_for_the_modes_of_a_window(
+def test_what_modes_of_a_window_have_in_common_is_found_once(
     spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluated: list[int] = []
+    bound: list[Mode] = []
+    points: list[int] = []
+    bind = bindings.bind_both_sides
 
-    def counting(*arguments: Any) -> DataFrame:
-        evaluated.append(len(arguments[-1]))
+    def binding(session: SparkSession, sides: Sides) -> None:
+        bound.append(sides.mode)
+        bind(session, sides)
+
+    def evaluating(*arguments: Any) -> DataFrame:
+        points.append(len(arguments[-1]))
         return at_points.evaluated(*arguments)
 
-    monkeypatch.setattr(proof, "evaluated", counting)
-    tables = Tables(Shop(seed).evening(400), tmp_path)
+    monkeypatch.setattr(bindings, "bind_both_sides", binding)
+    monkeypatch.setattr(proof, "evaluated", evaluating)
+    tables, others = Tables(Shop(seed).evening(400), tmp_path), OtherModes()
     expected = tables.history.expected()
     for mode in (Mode.TEMPORAL, Mode.TRANSACTION):
-        assert found_in(tables.compare(spark, mode)) == expected
-    assert [count > 0 for count in evaluated] == [True]
+        assert found_in(tables.compare(spark, mode, others)) == expected
+    assert bound == [Mode.TEMPORAL]
+    wrong = next(change for change in tables.live() if change["tx_id"] is not None)
+    wrong["client_name"] = "another"
+    expected[wrong["order_id"]] = "value_mismatch"
+    for mode in (Mode.MESSAGE, Mode.OUTBOX):
+        assert found_in(tables.compare(spark, mode, others)) == expected
+    assert bound == [Mode.TEMPORAL, Mode.MESSAGE]
+    assert points[0] > 2 >= sum(points[1:])
 
 
 def test_the_proof_reads_the_kept_rows_and_computes_none_again(
@@ -491,11 +506,11 @@ def test_more_changes_than_few_are_read_by_spark(
     tables = Tables(some_evening(random.Random(seed), 1), tmp_path)
     found = found_in(tables.compare(spark))
     asked = sides.Sides(tables.settings, PLAN, WINDOW, Mode.TEMPORAL, tables.ready())
-    by_bounds = asked.few()
+    by_bounds = asked.few
     monkeypatch.setattr(sides, "_BOUNDED", ())
-    without = replace(asked).few()
+    without = replace(asked).few
     assert (asked.key_bounds is None, replace(asked).key_bounds) == (False, None)
     assert [one.num_rows for one in by_bounds] == [one.num_rows for one in without]
     monkeypatch.setattr(sides, "CHANGES_MAX", without[1].num_rows - 1)
-    assert asked.few() is None
+    assert replace(asked).few is None
     assert found_in(tables.compare(spark)) == found == tables.history.expected()

@@ -70,3 +70,11 @@ def test_more_than_is_kept_is_evaluated_again(monkeypatch: pytest.MonkeyPatch) -
     for asked in (some, others, some):
         assert at(known, query, points, asked).keys() == {(key[0], n) for key, n in asked}
     assert query.asked == [*some, *others, *some]
+
+
+def test_what_is_known_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_results, "POINTS_MAX", 3)
+    known, query, asked = KnownResults(), Query(), [((1,), 1), ((1,), 2)]
+    for _ in range(3):
+        at(known, query, Points([]), asked)
+    assert query.asked == asked

@@ -10,8 +10,7 @@ from lockstep.cdc.cuts import Cut
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
-from lockstep.parity.comparison import Compared, compare
-from lockstep.parity.known_results import KnownResults
+from lockstep.parity.comparison import Compared, OtherModes, compare
 from lockstep.parity.readiness import readiness
 from lockstep.parity.sides import Sides
 from lockstep.pipeline.delta_types import arrow_schema
@@ -116,7 +115,7 @@ def compared(spark: SparkSession, folder: Path, changes: list[dict]) -> Compared
     history.append(pa.Table.from_pylist(HISTORY, history_schema), MARKER_LSN, 0)
     ready = readiness(settings, found, WINDOW, Mode.TEMPORAL)
     assert (ready.verdict, ready.reason) == (None, "")
-    return compare(spark, Sides(settings, found, WINDOW, Mode.TEMPORAL, ready), KnownResults())
+    return compare(spark, Sides(settings, found, WINDOW, Mode.TEMPORAL, ready), OtherModes())
 
 
 def test_what_the_cut_sees_is_judged_by_the_query_and_the_line_is_named(

@@ -13,7 +13,7 @@ from lockstep.ledger import book
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.parity.check import check_window
-from lockstep.parity.comparison import Compared, compare
+from lockstep.parity.comparison import Compared, OtherModes, compare
 from lockstep.parity.differences import (
     BATCH_ROWS,
     COMMIT,
@@ -22,7 +22,6 @@ from lockstep.parity.differences import (
     values_of,
 )
 from lockstep.parity.differing import DifferingRow
-from lockstep.parity.known_results import KnownResults
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import readiness
 from lockstep.parity.sides import Sides
@@ -44,7 +43,7 @@ def compared(spark: SparkSession, tables: Tables) -> Compared:
     """The tables are there."""
     ready = readiness(tables.settings, tables.plan, WINDOW, MODE)
     assert (ready.verdict, ready.reason) == (None, "")
-    return compare(spark, Sides(tables.settings, tables.plan, WINDOW, MODE, ready), KnownResults())
+    return compare(spark, Sides(tables.settings, tables.plan, WINDOW, MODE, ready), OtherModes())
 
 
 def verdict(tables: Tables, found: Compared) -> Verdict:

@@ -220,6 +220,10 @@ def test_a_view_by_days_is_of_days_in_utc(spark: SparkSession, shipments: PlantP
 
 
 VIEW = "$schema.shipped"
+NO_RIGHT_BUT = (
+    "REVOKE SELECT ON $schema.shipment FROM $reader; "
+    "GRANT SELECT ({}) ON $schema.shipment TO $reader"
+)
 UNREADY: dict[str, tuple[str, type[LockstepError], str]] = {
     "there is none": (f"DROP VIEW {VIEW}", CatalogError, f"has no view {VIEW}, which pipeline"),
     "a column is missing": (
@@ -242,9 +246,14 @@ UNREADY: dict[str, tuple[str, type[LockstepError], str]] = {
         "the role $reader may not read depot",
     ),
     "no right to the fact's time": (
-        "REVOKE SELECT ON $schema.shipment FROM $reader",
+        NO_RIGHT_BUT.format("depot, number, xmin"),
         PostgresUnavailableError,
         "the role $reader may not read sent_at of table $schema.shipment",
+    ),
+    "no right to the fact's origin": (
+        NO_RIGHT_BUT.format("sent_at, number"),
+        PostgresUnavailableError,
+        "the role $reader may not read xmin, depot of table $schema.shipment",
     ),
 }
 

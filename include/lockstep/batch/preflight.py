@@ -12,7 +12,7 @@ from lockstep.sources.hourly_runs import open_hourly, require_layout
 from lockstep.sources.postgres import connect_to
 from lockstep.sources.readiness import require_readable, require_rights
 from lockstep.sources.source_database import reader_of
-from lockstep.sources.source_view import view_columns, view_of
+from lockstep.sources.source_view import read_beside_view, view_columns, view_of
 
 
 def window_of(plan: Plan, start: str, end: str) -> Window | None:
@@ -51,8 +51,8 @@ def check_ready(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode: R
 def check_readable(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode: ReadMode) -> None:
     """Raise the LockstepError that reading would meet: jars, database, tables, rights.
 
-    With the mode view of the view in place of the tables; and of the fact's time, by which its
-    rows are counted.
+    With the mode view, the rights on the view are checked, and of the tables those on what the run
+    reads beside it: the fact's time, and what sources/origin.py reads of the fact and its children.
     """
     if read_mode is ReadMode.VIEW:
         view_of(plan)
@@ -61,7 +61,7 @@ def check_readable(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode
     with connect_to(target) as connection:
         if read_mode is ReadMode.VIEW:
             view_columns(connection, plan, target.role)
-            if plan.fact_time is not None:
-                require_rights(connection, plan.fact.name, [plan.fact_time], target.role)
+            for table, columns in read_beside_view(plan).items():
+                require_rights(connection, table, columns, target.role)
         else:
             require_readable(connection, pipeline.source, plan.tables.values())

@@ -32,7 +32,7 @@ def bind_both_sides(session: "SparkSession", sides: Sides) -> None:
     A row's change may lie outside the window by its time only, so rows are found by time first, and
     their changes by key; bounds of the keys let Delta skip most files of a long history.
     """
-    plan, few = sides.plan, sides.few()
+    plan, few = sides.plan, sides.few
     batch, changes = map(session.createDataFrame, few) if few else _scanned(session, sides)
     hourly = _of_key(plan, batch, sides.has_repeated_keys())
     hourly.createOrReplaceTempView(BATCH_ROWS)
@@ -43,7 +43,7 @@ def bind_both_sides(session: "SparkSession", sides: Sides) -> None:
 
 
 def _scanned(session: "SparkSession", sides: Sides) -> tuple["DataFrame", "DataFrame"]:
-    """What sides.few() gives, as Spark reads it, of any number of rows."""
+    """What sides.few gives, as Spark reads it, of any number of rows."""
     plan, window, ready = sides.plan, sides.window, sides.ready
     time, key = quoted(plan.time), [quoted(name) for name in plan.key]
     batch = _at(session, sides.settings, plan.hourly_table, ready.batch_version)

@@ -12,9 +12,9 @@ from lockstep.ledger.entries import Comparison, Difference
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.parity import comparison, evidence
+from lockstep.parity.comparison import OtherModes
 from lockstep.parity.differing import DifferingRow
 from lockstep.parity.given_up import described, touching
-from lockstep.parity.known_results import KnownResults
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.policy import Policy
 from lockstep.parity.readiness import Readiness
@@ -40,7 +40,7 @@ def check_window(
     session: Callable[[], "SparkSession"],
     sides: Sides,
     task_log: str = "",
-    known: KnownResults | None = None,
+    others: OtherModes | None = None,
 ) -> Check:
     """Compare the window's rows in the hourly table with the mode's, at the run's cut.
 
@@ -49,9 +49,9 @@ def check_window(
     written, StreamError when records were given up and Kafka does not say which topic it has.
 
     session: asked for only if there is something to compare. task_log: of the line, as Comparison
-    has it. known: of the same window's other modes.
+    has it. others: what was found of the window's other modes.
     """
-    line, rows = _judged(session, sides, KnownResults() if known is None else known)
+    line, rows = _judged(session, sides, OtherModes() if others is None else others)
     reasons = (line.reason, _given_up(sides))
     line = replace(line, reason="; ".join(filter(None, reasons)), task_log=task_log)
     found = where_lost(sides.settings, sides.plan.fact, evidence.lost_rows(rows))
@@ -61,7 +61,7 @@ def check_window(
 
 
 def _judged(
-    session: Callable[[], "SparkSession"], sides: Sides, known: KnownResults
+    session: Callable[[], "SparkSession"], sides: Sides, others: OtherModes
 ) -> tuple[Comparison, Sequence[DifferingRow]]:
     started, plan, ready = time.monotonic(), sides.plan, sides.ready
     compared, verdict, reason = comparison.Compared(0, {}, 0, []), ready.verdict, ready.reason
@@ -69,7 +69,7 @@ def _judged(
         if wrong := sides.differing_columns():
             verdict, reason = Verdict.FAIL, f"the columns differ: {'; '.join(wrong)}"
         else:
-            compared = comparison.compare(session(), sides, known)
+            compared = comparison.compare(session(), sides, others)
             verdict, reason = _verdict(plan, sides.mode, ready, compared)
     line = Comparison(
         check_id=str(uuid.uuid4()),

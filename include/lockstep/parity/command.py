@@ -13,7 +13,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import Verdict
 from lockstep.model.window import Window
 from lockstep.parity.check import Check, check_window
-from lockstep.parity.known_results import KnownResults
+from lockstep.parity.comparison import OtherModes
 from lockstep.parity.readiness import modes_with_tables, readiness
 from lockstep.parity.report import print_checks
 from lockstep.parity.sides import Sides
@@ -51,10 +51,12 @@ def check(
     ready = {mode: readiness(settings, plan, window, mode) for mode in modes}
     rows = max(one.run.orders_at_cut for one in ready.values())
     session = cache(lambda: spark_session(settings, f"lockstep parity {window}", rows))
-    known = KnownResults()
+    others = OtherModes()
     try:
         checks = [
-            check_window(session, Sides(settings, plan, window, mode, ready[mode]), task_log, known)
+            check_window(
+                session, Sides(settings, plan, window, mode, ready[mode]), task_log, others
+            )
             for mode in map(Mode, modes)
         ]
     finally:

@@ -6,7 +6,7 @@ It shares no code with the modes it judges: what it knows of them is their table
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -54,13 +54,41 @@ class Compared:
     differing: list[DifferingRow]
 
 
-def compare(spark: "SparkSession", sides: Sides, known: KnownResults) -> Compared:
+@dataclass(frozen=True)
+class OtherModes:
+    """What the comparisons of a window's other modes found, and need not be found again."""
+
+    results: KnownResults = field(default_factory=KnownResults)
+    compared: list[tuple[Sides, Compared]] = field(default_factory=list)
+
+    def same_as(self, sides: Sides) -> Compared | None:
+        """What was found of a mode with the same rows that is judged in the same way."""
+        for other, found in self.compared:
+            if _is_published(other) == _is_published(sides) and sides.has_rows_of(other):
+                return found
+        return None
+
+
+def _is_published(sides: Sides) -> bool:
+    return sides.mode in PUBLISHED
+
+
+def compare(spark: "SparkSession", sides: Sides, others: OtherModes) -> Compared:
     """Compare the window at the run's cut, which the stream has passed (`readiness`).
 
-    known: of the same window's other modes. A repaired row is compared at the cut of its last
-    repair. Raises LakehouseError when the
-    source's history cannot be read.
+    others: of the same window; a mode that has the rows of one of them differs as it does. A
+    row is compared at the cut of its last repair. Raises LakehouseError when the source's history
+    cannot be read.
     """
+    found = others.same_as(sides)
+    if found is None:
+        found = _compared(spark, sides, others.results)
+        others.compared.append((sides, found))
+    return found
+
+
+def _compared(spark: "SparkSession", sides: Sides, known: KnownResults) -> Compared:
+    """known: of the same window's other modes."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -34,16 +34,17 @@ class KnownResults:
         """What the query gives for these facts, each at the point with this number, and maybe more.
 
         evaluate: gives the rows of the result for some of them, with the number under AT_LSN.
-        Numbers of other points than `points` knows are null in what is returned.
+        Snapshots that `points` does not have are null under AT_LSN.
         """
-        if len(self._asked) + len(asked) > POINTS_MAX:
-            self._asked.clear()
-            self._found.clear()
         named = {one: (one[0], points.name(one[1])) for one in asked}
         new = [one for one in asked if named[one] not in self._asked]
-        self._asked.update(named[one] for one in new)
+        if len(self._asked) + len(new) > POINTS_MAX:
+            self._asked.clear()
+            self._found.clear()
+            new = list(asked)
         if new or not self._found:
             self._found.append(_named(evaluate(new), points))
+            self._asked.update(named[one] for one in new)
         return pa.concat_tables([_numbered(found, points) for found in self._found])
 
 

@@ -88,9 +88,11 @@ class Sides:
         (found,) = self._answer(f"SELECT MAX(n) AS most FROM ({of_key})").to_pylist()  # noqa: S608
         return (found["most"] or 0) > 1
 
+    @cached_property
     def few(self) -> tuple[pa.Table, pa.Table] | None:
         """The window's rows of the hourly table, and all changes that the change log has of the
-        rows which either side has there; None when there are more than few. In memory."""
+        rows which either side has there, by key and commit; None when there are more than few. In
+        memory."""
         if self.ready.run.orders_at_cut > ROWS_MAX:
             return None
         plan, key, bounds = self.plan, _listed(self.plan.key), self.key_bounds
@@ -107,8 +109,24 @@ class Sides:
             (*plan.outputs, *COMMIT, "is_raced", "look_up"),
             f"{log} LEFT SEMI JOIN ({keys}) AS of_window ON {same} {limit}",
         )
-        is_few = max(rows.num_rows, changes.num_rows) <= CHANGES_MAX
-        return (rows, changes) if is_few else None
+        if max(rows.num_rows, changes.num_rows) > CHANGES_MAX:
+            return None
+        in_order = [(name, "ascending") for name in (*plan.key, "commit_lsn", "op")]
+        return rows, changes.sort_by(in_order)
+
+    def has_rows_of(self, other: "Sides") -> bool:
+        """Whether another mode of the window has the very same changes, at the same cut.
+
+        Only few rows are compared: of more it says no.
+        """
+        mine, theirs = self.ready, other.ready
+        if (mine.run, mine.repairs, mine.batch_version) != (
+            theirs.run,
+            theirs.repairs,
+            theirs.batch_version,
+        ):
+            return False
+        return bool(self.few and other.few and self.few[1].equals(other.few[1]))
 
     @property
     def _rows(self) -> str:

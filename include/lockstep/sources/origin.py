@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
+XMIN = "xmin"
+"""PostgreSQL's own column: which transaction wrote the row."""
 ROW_XID, ROW_COMMITTED_AT, ROW_CHILDREN = "row_xid", "row_committed_at", "row_children"
 _ROWS_OF_A_CHILD = sql.SQL(
     "(SELECT string_agg(concat_ws(' ', {key}, child.xmin), ',' ORDER BY {key}) "
@@ -33,7 +35,7 @@ def origin_reads_names(plan: Plan) -> tuple[str, ...]:
 
 def origin_reads(fact: str, plan: Plan) -> list[sql.Composed]:
     """What PostgreSQL gives for each of them. fact: what the table is called in the query."""
-    xmin = sql.Identifier(fact, "xmin")
+    xmin = sql.Identifier(fact, XMIN)
     reads = [
         sql.SQL("{}::text::bigint").format(xmin),
         sql.SQL(

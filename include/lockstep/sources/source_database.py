@@ -10,7 +10,7 @@ from lockstep.pipeline.folder import read_source_manifest
 from lockstep.pipeline.project import Source
 from lockstep.pipeline.project_files import SOURCE_FILE, SOURCES
 from lockstep.pipeline.source import SourceManifest
-from lockstep.settings import Settings, source_password_setting
+from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, role_connection
 
 CONNECT_SECONDS_MAX = 5
@@ -71,6 +71,7 @@ def _connection(
     role = getattr(manifest.roles, purpose)
     if manifest.host is None:
         return role_connection(settings, Role(role), manifest.database)
+    found = settings.source_password(name, purpose)
     return RoleConnection(
         role=role,
         parameters={
@@ -78,10 +79,10 @@ def _connection(
             "port": manifest.port,
             "dbname": manifest.database,
             "user": role,
-            "password": settings.source_password(name, purpose),
+            "password": found.password,
             "connect_timeout": CONNECT_SECONDS_MAX,
         },
-        password_setting=source_password_setting(name, purpose),
+        password_setting=found.setting,
         passwords_file=settings.secrets_path,
         address_remedy=f"start it or correct {SOURCES / name / SOURCE_FILE}",
         preparation_remedy=f"have the SQL run that `lockstep source add {name}` prints",
