@@ -56,7 +56,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class OtherModes:
-    """What the comparisons of a window's other modes found, and need not be found again."""
+    """What the comparisons of a window's other modes found, and which sides they compared."""
 
     results: KnownResults = field(default_factory=KnownResults)
     compared: list[tuple[Sides, Compared]] = field(default_factory=list)
@@ -77,8 +77,8 @@ def compare(spark: "SparkSession", sides: Sides, others: OtherModes) -> Compared
     """Compare the window at the run's cut, which the stream has passed (`readiness`).
 
     others: of the same window; a mode that has the rows of one of them differs as it does. A
-    row is compared at the cut of its last repair. Raises LakehouseError when the source's history
-    cannot be read.
+    repaired row is compared at the cut of its last repair. Raises LakehouseError when the source's
+    history cannot be read.
     """
     found = others.same_as(sides)
     if found is None:
@@ -88,7 +88,7 @@ def compare(spark: "SparkSession", sides: Sides, others: OtherModes) -> Compared
 
 
 def _compared(spark: "SparkSession", sides: Sides, known: KnownResults) -> Compared:
-    """known: of the same window's other modes."""
+    """As `compare`, where no other mode has the same rows."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
