@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 from pathlib import Path
 
-import httpx
 import psycopg
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import (
@@ -27,6 +26,8 @@ from lockstep.accounts import KafkaUser, Role
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from pizzeria.names import CONNECTOR
+
+from tests.connect_rest import ask_connect
 
 SECONDS_MAX = 30
 NOT_RECORDED = ("postgres/", "kafka/data/", "postgres-location")
@@ -133,12 +134,11 @@ def _commit_texts(commits: Iterable[dict]) -> Iterator[str]:
 
 
 def _connector(settings: Settings) -> dict[str, str]:
-    url = f"{settings.connect_url}/connectors/{CONNECTOR}/config"
-    answer = httpx.get(url, auth=settings.connect_auth, timeout=SECONDS_MAX)
+    answer = ask_connect(settings, "GET", f"{CONNECTOR}/config")
     own = {str(settings.home): "HOME", str(settings.postgres_port): "PORT"}
     return {
         key: reduce(lambda text, part: text.replace(*part), own.items(), value)
-        for key, value in answer.raise_for_status().json().items()
+        for key, value in answer.json().items()
     }
 
 

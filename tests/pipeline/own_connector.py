@@ -19,6 +19,8 @@ from lockstep.settings import Settings
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
+from tests.connect_rest import ask_connect
+
 NAME = "types_under_test"
 TOPIC = f"{NAME}.changes"
 SECONDS_MAX = 60.0
@@ -76,7 +78,7 @@ def own_connector(settings: Settings, tables: list[str]) -> Iterator[OwnConnecto
     with psycopg.connect(**settings.connection(Role.ADMIN), autocommit=True) as admin:
         admin.execute(f"CREATE PUBLICATION {NAME} FOR TABLE {', '.join(tables)}")
         try:
-            _ask(settings, "PUT", "/config", _configuration(settings, tables))
+            ask_connect(settings, "PUT", f"{NAME}/config", _configuration(settings, tables))
             reader = OwnConnector(settings)
             try:
                 yield reader
@@ -123,14 +125,6 @@ def _remove(settings: Settings, admin: psycopg.Connection) -> None:
     admin.execute(f"DROP PUBLICATION {NAME}")
     for deleted in AdminClient(client(settings, KafkaUser.ADMIN)).delete_topics([TOPIC]).values():
         deleted.exception(SECONDS_MAX)  # a connector that failed has made none
-
-
-def _ask(settings: Settings, method: str, what: str, body: dict | None = None) -> httpx.Response:
-    answer = httpx.request(
-        method, _url(settings) + what, json=body, auth=settings.connect_auth, timeout=30
-    )
-    assert answer.is_success, answer.text[:1000]
-    return answer
 
 
 def _url(settings: Settings) -> str:

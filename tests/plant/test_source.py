@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -24,10 +23,10 @@ from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.capture import capture_facts_at, xid_at
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.source_database import capturer_of, reader_of
-from lockstep.waiting import wait_until
 from psycopg import sql
 from typer.testing import CliRunner, Result
 
+from tests.connect_rest import ask_connect
 from tests.plant.conftest import PASSWORD, PlantProject
 from tests.project import PROJECT_DIR
 from tests.secret_scan import leaks
@@ -165,14 +164,7 @@ def rows_of(records: list[dict], op: str) -> dict[str, list[dict]]:
 
 
 def of_connect(settings: Settings, name: str, what: str) -> dict:
-    url = f"{settings.connect_url}/connectors/{name}/{what}"
-    answer = wait_until(
-        lambda: httpx.get(url, auth=settings.connect_auth, timeout=30),
-        SECONDS_MAX,
-        0.3,
-        is_done=lambda answer: answer.is_success,
-    )
-    return answer.raise_for_status().json()
+    return ask_connect(settings, "GET", f"{name}/{what}").json()
 
 
 def end_of_registrations(settings: Settings) -> int:

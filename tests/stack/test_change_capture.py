@@ -4,7 +4,6 @@ import base64
 import time
 from collections.abc import Callable
 
-import httpx
 import psycopg
 import pytest
 from confluent_kafka import TopicPartition
@@ -20,6 +19,7 @@ from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.settings import Settings
 from pizzeria import names as pizzeria
 
+from tests.connect_rest import ask_connect
 from tests.hourly_table import empty_pizzeria
 from tests.secret_scan import leaks
 
@@ -151,11 +151,8 @@ def test_the_slot_moves_while_only_other_databases_write(
 
 
 def test_a_start_leaves_no_other_slot_to_be_marked(change_capture: Settings) -> None:
-    url = f"{change_capture.connect_url}/connectors/{pizzeria.CONNECTOR}/config"
-    assert (
-        httpx.get(url, auth=change_capture.connect_auth, timeout=30).json()[connector.MARK]
-        == "false"
-    )
+    found = ask_connect(change_capture, "GET", f"{pizzeria.CONNECTOR}/config").json()
+    assert found[connector.MARK] == "false"
 
 
 def test_the_second_up_does_nothing_to_the_connector(change_capture: Settings) -> None:
@@ -197,8 +194,7 @@ def test_changes_made_while_connect_is_down_arrive(
 def test_a_connector_that_is_gone_is_named_and_registered_again(
     change_capture: Settings, change_topic
 ) -> None:
-    url = f"{change_capture.connect_url}/connectors/{pizzeria.CONNECTOR}"
-    assert httpx.delete(url, auth=change_capture.connect_auth, timeout=30).is_success
+    ask_connect(change_capture, "DELETE", pizzeria.CONNECTOR)
     assert states(change_capture)["connect"] is State.DEGRADED
     assert "is not registered" in connector.trouble(change_capture, connector_of(change_capture))
     control.up(change_capture, ["connect"])
@@ -210,11 +206,11 @@ def test_a_connector_that_may_no_longer_replicate_is_named_with_the_remedy(
     change_capture: Settings, change_topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connector, "SNAPSHOT_SECONDS_MAX", 2.0)
-    url = f"{change_capture.connect_url}/connectors/{pizzeria.CONNECTOR}/restart?includeTasks=true"
+    restart = f"{pizzeria.CONNECTOR}/restart?includeTasks=true"
     with psycopg.connect(**change_capture.connection(Role.ADMIN), autocommit=True) as admin:
         admin.execute(f"ALTER ROLE {Role.CDC} NOREPLICATION")
         try:
-            assert httpx.post(url, auth=change_capture.connect_auth, timeout=30).is_success
+            ask_connect(change_capture, "POST", restart)
             deadline = time.monotonic() + 30
             while states(change_capture)["connect"] is not State.DEGRADED:
                 assert time.monotonic() < deadline
