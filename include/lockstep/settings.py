@@ -257,6 +257,11 @@ def _password_in(file: Path, setting: str) -> str:
     return password
 
 
+def holds_password(name: str) -> bool:
+    """Whether a variable of this name holds a password, or the path of a file with one."""
+    return name.removesuffix(IN_FILE).endswith("_PASSWORD")
+
+
 def source_password_setting(source: str, purpose: str) -> str:
     """The name that the password of a source's role has in the environment and in secrets.env."""
     return f"LOCKSTEP_SOURCE_{source.upper()}_{purpose.upper()}_PASSWORD"

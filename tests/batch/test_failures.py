@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lockstep.accounts import Role
-from lockstep.batch.preflight import check_ready
+from lockstep.batch.preflight import check_readable, check_writable
 from lockstep.errors import LakehouseError, WriterBusyError
 from lockstep.jars.errors import JarsIncompleteError
 from lockstep.model.modes import ReadMode
@@ -100,7 +100,8 @@ def test_a_job_that_cannot_start_ends_with_one_line_and_exit_code_2(
 
 def require_ready(settings: Settings, mode: ReadMode) -> None:
     pipeline = read_project(settings.project).pipeline(MANIFEST)
-    check_ready(settings, pipeline, plan_of(pipeline), mode)
+    check_writable(settings, pipeline)
+    check_readable(settings, pipeline, plan_of(pipeline), mode)
 
 
 @contextmanager

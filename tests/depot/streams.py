@@ -40,7 +40,7 @@ class Streams:
                 source_driver.start(self.settings, ended, "a test")
 
     def _keep_connector(self) -> None:
-        """A task ends for good, for one, where PostgreSQL answers that it is starting up."""
+        """Restart what failed of it, as Airflow's supervision does."""
         capture = connector_of(self.settings)
         with suppress(ServiceError):  # Connect, or the database, is away still
             if failure := connector.failure(self.settings, capture):

@@ -19,6 +19,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity.check import Check, check_window
+from lockstep.parity.comparison import OtherModes
 from lockstep.parity.lost_orders import where_lost
 from lockstep.parity.readiness import readiness
 from lockstep.parity.sides import Sides
@@ -120,7 +121,9 @@ PLAN = plan_of_any_share_of_races()
 def compared(bench: Bench, window: Window, spark: SparkSession, mode: StreamMode) -> Check:
     wait_until_past_the_cut(bench.settings, window, mode)
     ready = readiness(bench.settings, PLAN, window, mode)
-    return check_window(lambda: spark, Sides(bench.settings, PLAN, window, Mode(mode), ready))
+    return check_window(
+        lambda: spark, Sides(bench.settings, PLAN, window, Mode(mode), ready), OtherModes()
+    )
 
 
 @pytest.mark.spark

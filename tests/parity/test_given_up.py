@@ -16,7 +16,7 @@ from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.parity import check
-from lockstep.parity.comparison import Compared
+from lockstep.parity.comparison import Compared, OtherModes
 from lockstep.parity.given_up import described, facts_read_from, touching
 from lockstep.parity.readiness import Readiness
 from lockstep.parity.report import print_checks
@@ -164,7 +164,9 @@ def compared_with(
 ) -> check.Check:
     monkeypatch.setattr(check.Sides, "differing_columns", lambda _: [])
     monkeypatch.setattr(check.comparison, "compare", lambda *_: Compared(9, dict(counts), 0, []))
-    return check.check_window(lambda: None, Sides(settings, PLAN, WINDOW, Mode(mode), ready))
+    return check.check_window(
+        lambda: None, Sides(settings, PLAN, WINDOW, Mode(mode), ready), OtherModes()
+    )
 
 
 @pytest.mark.parametrize(

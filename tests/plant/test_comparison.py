@@ -290,7 +290,9 @@ def test_a_column_of_another_type_fails_the_window_before_its_rows_are_read(
     ready = readiness(tables.settings, tables.plan, WINDOW, MODE)
     mode, project = StreamMode(MODE), tmp_path / "project"
     settings = tables.settings.model_copy(update={"project": project})
-    check = check_window(lambda: spark, Sides(settings, tables.plan, WINDOW, mode, ready))
+    check = check_window(
+        lambda: spark, Sides(settings, tables.plan, WINDOW, mode, ready), OtherModes()
+    )
     assert book.lines(settings) == [check.line]
     assert check.line.verdict is Verdict.FAIL
     assert check.line.reason == (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from lockstep.batch.errors import ResultRefusedError
-from lockstep.batch.preflight import check_readable, check_ready, window_of
+from lockstep.batch.preflight import check_readable, check_writable, window_of
 from lockstep.batch.reading import reading
 from lockstep.batch.run import BatchRun, run_pipeline
 from lockstep.cdc.cuts import Cut, mark_cut
@@ -306,7 +306,8 @@ def test_a_pipeline_without_a_time_is_replaced_whole(
 
 def ready(plant: PlantProject) -> None:
     pipeline = plant.project.pipeline(plant.plant.pipeline)
-    check_ready(plant.settings, pipeline, plant.plan, ReadMode.TABLES)
+    check_writable(plant.settings, pipeline)
+    check_readable(plant.settings, pipeline, plant.plan, ReadMode.TABLES)
 
 
 Unsound = tuple[str, type[LockstepError], str]
@@ -392,7 +393,7 @@ def test_a_lakehouse_without_room_is_refused_before_spark_but_to_readers(
     pipeline = plant.project.pipeline(plant.plant.pipeline)
     full = plant.settings.model_copy(update={"min_free_bytes": 2**60})
     with pytest.raises(LakehouseError, match="MiB are free"):
-        check_ready(full, pipeline, plant.plan, ReadMode.TABLES)
+        check_writable(full, pipeline)
     check_readable(full, pipeline, plant.plan, ReadMode.TABLES)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lockstep.batch.errors import ResultRefusedError
-from lockstep.batch.preflight import check_ready
+from lockstep.batch.preflight import check_readable
 from lockstep.batch.run import run_pipeline
 from lockstep.cdc.run_commits import RunCommit
 from lockstep.cli import app
@@ -263,10 +263,10 @@ def test_a_view_that_cannot_be_read_is_refused_before_spark_starts(
     shipments: PlantProject, change: str, kind: type[LockstepError], message: str
 ) -> None:
     pipeline, plan = shipments.project.pipeline(shipments.plant.pipeline), shipments.plan
-    check_ready(shipments.settings, pipeline, plan, ReadMode.VIEW)
+    check_readable(shipments.settings, pipeline, plan, ReadMode.VIEW)
     shipments.execute(change)
     with pytest.raises(kind) as refused:
-        check_ready(shipments.settings, pipeline, plan, ReadMode.VIEW)
+        check_readable(shipments.settings, pipeline, plan, ReadMode.VIEW)
     assert shipments.plant.sql(message) in str(refused.value)
 
 

@@ -12,7 +12,7 @@ from lockstep.sources.hourly_runs import open_hourly, require_layout
 from lockstep.sources.postgres import connect_to
 from lockstep.sources.readiness import require_readable, require_rights
 from lockstep.sources.source_database import reader_of
-from lockstep.sources.source_view import read_beside_view, view_columns, view_of
+from lockstep.sources.source_view import columns_of_tables, view_columns, view_of
 
 
 def window_of(plan: Plan, start: str, end: str) -> Window | None:
@@ -40,19 +40,18 @@ def require_window(plan: Plan, window: Window | None) -> None:
         )
 
 
-def check_ready(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode: ReadMode) -> None:
-    """Raise the LockstepError that a run would meet: by the lakehouse, and as check_readable."""
+def check_writable(settings: Settings, pipeline: Pipeline) -> None:
+    """Raise the LockstepError that writing would meet: room, and the hourly table's layout."""
     require_writable(settings)
     if (hourly := open_hourly(settings.of(pipeline.name))) is not None:
         require_layout(hourly)
-    check_readable(settings, pipeline, plan, read_mode)
 
 
 def check_readable(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode: ReadMode) -> None:
     """Raise the LockstepError that reading would meet: jars, database, tables, rights.
 
-    With the mode view, the rights on the view are checked, and of the tables those on what the run
-    reads beside it: the fact's time, and what sources/origin.py reads of the fact and its children.
+    With the mode view, the rights on the view are checked, and of the tables those on the columns
+    that a run reads as well: the fact's time, and what sources/origin.py needs.
     """
     if read_mode is ReadMode.VIEW:
         view_of(plan)
@@ -61,7 +60,7 @@ def check_readable(settings: Settings, pipeline: Pipeline, plan: Plan, read_mode
     with connect_to(target) as connection:
         if read_mode is ReadMode.VIEW:
             view_columns(connection, plan, target.role)
-            for table, columns in read_beside_view(plan).items():
+            for table, columns in columns_of_tables(plan).items():
                 require_rights(connection, table, columns, target.role)
         else:
             require_readable(connection, pipeline.source, plan.tables.values())

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.batch.preflight import check_readable, check_ready, window_of
+from lockstep.batch.preflight import check_readable, check_writable, window_of
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, plan_of
@@ -49,10 +49,10 @@ def work_on(
     pipeline = read_project(settings.project).pipeline(name)
     plan = plan_of(pipeline)
     window = window_of(plan, start, end)
-    check = check_ready if rows is None else check_readable
-    for read in reads:
-        check(settings, pipeline, plan, read)
     if rows is None:
+        check_writable(settings, pipeline)
         rows = rows_of_newest_run(settings.of(name))
+    for read in reads:
+        check_readable(settings, pipeline, plan, read)
     with stopped_session(settings, f"lockstep {doing} of {name} {window or ''}", rows) as spark:
         yield Work(spark, settings, pipeline, plan, window)

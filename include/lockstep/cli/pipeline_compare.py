@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lockstep.model.modes import StreamMode
 from lockstep.pipeline.modes import Mode
 
 
@@ -21,8 +22,9 @@ def compare(
     """Compare the rows of [START, END) at the hourly run's own cut, and name what differs.
 
     Exits with 0 when all agree, or differ by what the pipeline tolerates; 1 when the window fails;
-    2 when it cannot be compared; 3 when the stream has not passed the cut yet. Nothing is kept.
+    2 when it cannot be compared; 3 when the stream has not passed the cut yet. The pipeline's
+    ledger gets a line.
     """
-    from lockstep.parity.pipeline_command import compare_window
+    from lockstep.parity.command import check
 
-    raise typer.Exit(compare_window(name, mode, start, end))
+    raise typer.Exit(check(start, end, [StreamMode(mode)], pipeline=name))

@@ -27,7 +27,7 @@ from lockstep.devstack.service import Service
 from lockstep.errors import LockstepError, ServiceError, exit_on_error
 from lockstep.host.process import Launch
 from lockstep.jvm.java import java_command, java_environment
-from lockstep.settings import IN_FILE, Settings
+from lockstep.settings import Settings, holds_password
 
 HEAP_MB = 1024
 """Of Kafka and of Connect each: a machine of its own, not two cores shared by all."""
@@ -115,7 +115,7 @@ def _given() -> dict[str, str]:
         name: value
         for name, value in os.environ.items()
         if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_"))
-        or (name.startswith("LOCKSTEP_") and name.removesuffix(IN_FILE).endswith("_PASSWORD"))
+        or (name.startswith("LOCKSTEP_") and holds_password(name))
     }
 
 

@@ -39,8 +39,8 @@ class Check:
 def check_window(
     session: Callable[[], "SparkSession"],
     sides: Sides,
+    others: OtherModes,
     task_log: str = "",
-    others: OtherModes | None = None,
 ) -> Check:
     """Compare the window's rows in the hourly table with the mode's, at the run's cut.
 
@@ -51,7 +51,7 @@ def check_window(
     session: asked for only if there is something to compare. task_log: of the line, as Comparison
     has it. others: what was found of the window's other modes.
     """
-    line, rows = _judged(session, sides, OtherModes() if others is None else others)
+    line, rows = _judged(session, sides, others)
     reasons = (line.reason, _given_up(sides))
     line = replace(line, reason="; ".join(filter(None, reasons)), task_log=task_log)
     found = where_lost(sides.settings, sides.plan.fact, evidence.lost_rows(rows))

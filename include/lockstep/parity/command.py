@@ -1,4 +1,4 @@
-"""The comparison as a command: what `lockstep parity check` and the spark-submit job both do."""
+"""The comparison as a command: of `lockstep parity check`, `pipeline compare` and Airflow's job."""
 
 import json
 from collections.abc import Sequence
@@ -31,18 +31,19 @@ def check(
     end: str,
     modes: Sequence[StreamMode],
     *,
+    pipeline: str = "",
     as_json: bool = False,
     task_log: str = "",
 ) -> int:
     """Compare the window [start, end), ISO 8601, with the modes (none: all that ever ran).
 
-    task_log: for the ledger, as Comparison has it.
+    pipeline: by default the one that is worked for. task_log: for the ledger, as Comparison has it.
     Prints what was found; returns the exit code of the worst verdict: 0 pass, 1 fail, 2 could not
     be compared, 3 waiting. Raises LockstepError; a bad window before anything is started.
     """
     window = Window.parse(start, end)
-    settings = Settings.load()
-    plan = plan_named(settings.project, settings.names.pipeline)
+    settings = Settings.load_for(pipeline)
+    plan = plan_named(settings.project, pipeline or settings.names.pipeline)
     jars.classpath(settings, "spark")
     modes = modes or [StreamMode(mode) for mode in modes_with_tables(settings, plan)]
     if not modes:
@@ -50,12 +51,14 @@ def check(
     # What is not there at all is said before Spark starts.
     ready = {mode: readiness(settings, plan, window, mode) for mode in modes}
     rows = max(one.run.orders_at_cut for one in ready.values())
-    session = cache(lambda: spark_session(settings, f"lockstep parity {window}", rows))
+    session = cache(
+        lambda: spark_session(settings, f"lockstep parity of {plan.name} {window}", rows)
+    )
     others = OtherModes()
     try:
         checks = [
             check_window(
-                session, Sides(settings, plan, window, mode, ready[mode]), task_log, others
+                session, Sides(settings, plan, window, mode, ready[mode]), others, task_log
             )
             for mode in map(Mode, modes)
         ]

@@ -119,14 +119,12 @@ class Sides:
 
         Only few rows are compared: of more it says no.
         """
-        mine, theirs = self.ready, other.ready
-        if (mine.run, mine.repairs, mine.batch_version) != (
-            theirs.run,
-            theirs.repairs,
-            theirs.batch_version,
-        ):
+        mine, theirs = (
+            (one.ready.run, one.ready.repairs, one.ready.batch_version) for one in (self, other)
+        )
+        if mine != theirs or self.few is None or other.few is None:
             return False
-        return bool(self.few and other.few and self.few[1].equals(other.few[1]))
+        return self.few[1].equals(other.few[1])
 
     @property
     def _rows(self) -> str:

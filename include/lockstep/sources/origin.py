@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-XMIN = "xmin"
+_XMIN = "xmin"
 """PostgreSQL's own column: which transaction wrote the row."""
 ROW_XID, ROW_COMMITTED_AT, ROW_CHILDREN = "row_xid", "row_committed_at", "row_children"
 _ROWS_OF_A_CHILD = sql.SQL(
@@ -35,7 +35,7 @@ def origin_reads_names(plan: Plan) -> tuple[str, ...]:
 
 def origin_reads(fact: str, plan: Plan) -> list[sql.Composed]:
     """What PostgreSQL gives for each of them. fact: what the table is called in the query."""
-    xmin = sql.Identifier(fact, XMIN)
+    xmin = sql.Identifier(fact, _XMIN)
     reads = [
         sql.SQL("{}::text::bigint").format(xmin),
         sql.SQL(
@@ -48,6 +48,16 @@ def origin_reads(fact: str, plan: Plan) -> list[sql.Composed]:
         reads.append(sql.SQL("md5(concat_ws(';', {}))").format(sql.SQL(", ").join(rows)))
     names = map(sql.Identifier, origin_reads_names(plan))
     return [sql.SQL("{} AS {}").format(*pair) for pair in zip(reads, names, strict=True)]
+
+
+def origin_columns_read(plan: Plan) -> dict[TableName, set[str]]:
+    """Which columns of the fact and its children `origin_reads` needs, with the fact's key, by
+    which it is joined."""
+    of_children = {
+        child: {*columns, *plan.tables[child].key, _XMIN}
+        for child, columns in plan.children.items()
+    }
+    return {plan.fact.name: {*plan.fact.key, _XMIN}, **of_children}
 
 
 def _rows_of_child(fact: str, plan: Plan, child: TableName) -> sql.Composed:

@@ -25,7 +25,7 @@ from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.type_table import ValueType
 from lockstep.sources.column_reads import ColumnRead, out_of_time, why_refused
 from lockstep.sources.errors import SourceValueError
-from lockstep.sources.origin import XMIN, origin_reads, origin_reads_names
+from lockstep.sources.origin import origin_columns_read, origin_reads, origin_reads_names
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.readiness import require_rights
 from lockstep.sources.sent_columns import received_rows, sent_query
@@ -172,17 +172,15 @@ def view_of(plan: Plan) -> TableName:
     return plan.manifest.view
 
 
-def read_beside_view(plan: Plan) -> dict[TableName, list[str]]:
-    """The columns that a run of a window reads by the tables: to count the window's facts, and for
-    the origin of each row."""
+def columns_of_tables(plan: Plan) -> dict[TableName, set[str]]:
+    """The columns of tables that the run of a window reads as well: for the origin of each row, and
+    to count the window's facts."""
     if plan.time is None:
         return {}
-    of_fact = dict.fromkeys([*plan.fact.key, plan.fact_time or XMIN, XMIN])
-    of_children = {
-        child: list(dict.fromkeys([*columns, *plan.tables[child].key, XMIN]))
-        for child, columns in plan.children.items()
-    }
-    return {plan.fact.name: list(of_fact), **of_children}
+    columns = origin_columns_read(plan)
+    if plan.fact_time is not None:
+        columns[plan.fact.name].add(plan.fact_time)
+    return columns
 
 
 def with_origin(plan: Plan, columns: Sequence[ViewColumn]) -> sql.Composed:

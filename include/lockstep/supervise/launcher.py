@@ -25,7 +25,13 @@ from lockstep.host.environment import settings_environment
 from lockstep.host.files import bounded_log
 from lockstep.host.process import Launch, ProcessRecord
 from lockstep.model.modes import PUBLISHER
-from lockstep.settings import IN_FILE, PASSWORD_FIELDS, Settings, source_password_setting
+from lockstep.settings import (
+    IN_FILE,
+    PASSWORD_FIELDS,
+    Settings,
+    holds_password,
+    source_password_setting,
+)
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, is_desired, write_desired
 from lockstep.supervise.driver_memory import require_memory
@@ -174,13 +180,9 @@ def _environment(settings: Settings) -> Mapping[str, str]:
         name: value
         for name, value in os.environ.items()
         if not name.lstrip("_").startswith(("AIRFLOW", "PG"))
-        and (not _is_of_password(name) or name.removesuffix(IN_FILE) in _PASSWORDS | own)
+        and (not holds_password(name) or name.removesuffix(IN_FILE) in _PASSWORDS | own)
     }
     return {**kept, **settings_environment(settings), "PYTHONUNBUFFERED": "1"}
-
-
-def _is_of_password(name: str) -> bool:
-    return name.removesuffix(IN_FILE).endswith("_PASSWORD")
 
 
 def _wait_until_at_work(
