@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
-from lockstep.accounts import Role
 from lockstep.batch.run import BatchRun, run_pipeline
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table, run_query
-from pizzeria.names import CAPTURED_TABLES, MANIFEST, ORDERS_ENRICHED_BATCH
+from pizzeria.names import CAPTURED_TABLES, MANIFEST, ORDERS_ENRICHED_BATCH, Login
 from psycopg import sql
 from pyspark.sql import SparkSession
 
@@ -35,7 +34,7 @@ EXPECTED = Found(TOTALS["orders"], TOTALS["pizzas"], Decimal(TOTALS["revenue"]))
 
 
 def empty_pizzeria(settings: Settings) -> None:
-    with psycopg.connect(**settings.connection(Role.OWNER)) as connection:
+    with psycopg.connect(**settings.connection(Login.OWNER)) as connection:
         tables = sql.SQL(", ").join(map(sql.Identifier, CAPTURED_TABLES))
         connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(tables))
 

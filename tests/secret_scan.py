@@ -30,8 +30,10 @@ GROUP_AND_OTHERS = 0o077
 def passwords_of(settings: Settings) -> dict[str, bytes]:
     """By name: the roles' and users' passwords, and Airflow's own keys, those that there are."""
     fields = [name for name in Settings.model_fields if name.endswith("_password")]
-    found = {name: getattr(settings, name) for name in fields}
+    found = {f"LOCKSTEP_{name.upper()}": getattr(settings, name) for name in fields}
     known = {name: value.get_secret_value() for name, value in found.items() if value is not None}
+    stored = settings.secrets_path.read_text(encoding="utf-8").splitlines()
+    known |= dict(line.split("=", 1) for line in stored if "=" in line)
     keys = settings.home / "airflow" / "keys.json"
     if keys.exists():
         known |= json.loads(keys.read_text(encoding="utf-8"))

@@ -23,8 +23,9 @@ from lockstep import jars
 from lockstep.accounts import KafkaUser, Role
 from lockstep.devstack import container, postgres
 from lockstep.jars.errors import JarsIncompleteError
-from lockstep.settings import PASSWORD_FIELDS, Settings
+from lockstep.settings import Settings, password_setting
 
+from tests.compose.passwords import LOGINS, PASSWORDS
 from tests.project import PROJECT_DIR
 
 COMPOSE_FILE = PROJECT_DIR / "docker-compose.yml"
@@ -35,9 +36,6 @@ ENV_EXAMPLE = DEPLOY / "env.example"
 OUR_IMAGE = "lockstep"
 
 VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?:(?P<kind>:-|:\?)(?P<rest>[^}]*))?\}")
-PASSWORDS = {
-    f"LOCKSTEP_{name.upper()}" for name in Settings.model_fields if name.endswith("_password")
-}
 
 
 def required_variables(text: str) -> set[str]:
@@ -169,10 +167,8 @@ def test_each_service_gets_the_passwords_that_it_needs_and_no_other() -> None:
         "airflow-scheduler": {Role.AIRFLOW, Role.BATCH_READER, Role.CDC, KafkaUser.READER},
         "lockstep": {Role.BATCH_READER, Role.CDC, KafkaUser.READER},
     }
-    expected = {
-        name: {f"LOCKSTEP_{PASSWORD_FIELDS[role].upper()}" for role in needed.get(name, ())}
-        for name in given
-    }
+    expected = {name: {password_setting(user) for user in needed.get(name, ())} for name in given}
+    expected["prepare"] |= LOGINS
     expected["airflow-api-server"].add("LOCKSTEP_AIRFLOW_UI_PASSWORD")
     for name in ("connect", "prepare", "airflow-triggerer", "airflow-scheduler", "lockstep"):
         expected[name].add("LOCKSTEP_CONNECT_PASSWORD")
@@ -192,7 +188,7 @@ def test_drivers_and_executors_share_the_streams_checkpoints() -> None:
 
 @pytest.mark.parametrize("file", [COMPOSE_FILE, ENV_EXAMPLE, DOCKERFILE], ids=lambda f: f.name)
 def test_every_variable_is_a_setting(file: Path) -> None:
-    known = {f"LOCKSTEP_{name.upper()}" for name in Settings.model_fields}
+    known = LOGINS | {f"LOCKSTEP_{name.upper()}" for name in Settings.model_fields}
     mentioned = set(re.findall(r"LOCKSTEP_[A-Z_]*[A-Z]", file.read_text(encoding="utf-8")))
     assert mentioned - known == set()
 

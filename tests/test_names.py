@@ -35,7 +35,7 @@ def names_of_modules() -> set[str]:
         for name, value in vars(module).items()
         if name.isupper() and value != pizzeria.ORDER_TIME
     ]
-    return {value for value in (*constants, *map(str, Role)) if isinstance(value, str)}
+    return {value for value in (*constants, *Role, *pizzeria.Login) if isinstance(value, str)}
 
 
 def distinctive(names: set[str]) -> set[str]:
@@ -87,6 +87,20 @@ def test_no_name_is_written_outside_the_modules_of_names() -> None:
         for file in files
         if file not in {Path(module.__file__) for module in (*NAMED_IN, result_tables)}
         for name in names_in(file.read_text(encoding="utf-8"), in_shop=SHOP in file.parents)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_library_names_no_source_and_no_pipeline_of_the_repository() -> None:
+    """Not even as an example."""
+    include = PROJECT_DIR / "include"
+    folders = [*(include / "sources").iterdir(), *(include / "sql").iterdir()]
+    named = re.compile(rf"\b({'|'.join(sorted(folder.name for folder in folders))})\b", re.I)
+    found = [
+        f"{file.relative_to(LIBRARY)}: {match}"
+        for file in sorted(LIBRARY.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+        for match in named.findall(file.read_text(encoding="utf-8", errors="replace"))
     ]
     assert not found, "\n".join(found)
 

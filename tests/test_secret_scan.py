@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from lockstep.devstack.secrets import with_secrets
-from lockstep.settings import Settings
+from lockstep.settings import Settings, source_password_setting
+from pizzeria.names import SOURCE, Login
 
 from tests.secret_scan import leaks, passwords_of
+
+SHOP = source_password_setting(SOURCE, Login.SHOP)
 
 
 @pytest.fixture
@@ -17,7 +20,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def canary(settings: Settings) -> str:
-    return passwords_of(settings)["shop_password"].decode()
+    return passwords_of(settings)[SHOP].decode()
 
 
 def test_a_home_with_its_private_files_alone_leaks_nothing(settings: Settings) -> None:
@@ -29,7 +32,7 @@ def test_a_password_in_any_file_is_found(settings: Settings, path: str) -> None:
     file = settings.home / path
     file.parent.mkdir(parents=True)
     file.write_text(f"connecting with {canary(settings)}\n")
-    assert leaks(settings) == [f"{file}: shop_password"]
+    assert leaks(settings) == [f"{file}: {SHOP}"]
 
 
 def test_a_password_in_a_process_s_arguments_is_found(settings: Settings) -> None:
@@ -39,7 +42,7 @@ def test_a_password_in_a_process_s_arguments_is_found(settings: Settings) -> Non
         process.stdout.readline()
         found = leaks(settings)
         process.stdin.close()
-    assert found == [f"arguments of process {process.pid}: shop_password"]
+    assert found == [f"arguments of process {process.pid}: {SHOP}"]
 
 
 def test_a_private_file_that_others_may_read_is_found(settings: Settings) -> None:

@@ -4,14 +4,12 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """The database roles, least privilege each (devstack/roles.sql).
+    """The library's database roles, least privilege each (devstack/roles.sql).
 
-    OWNER and SHOP are the pizzeria's, of its source's roles.sql.
+    Those of a source's applications are `logins` in its source.toml.
     """
 
     ADMIN = "lockstep_admin"
-    OWNER = "pizzeria_owner"
-    SHOP = "shop"
     BATCH_READER = "batch_reader"
     CDC = "cdc"
     AIRFLOW = "airflow"

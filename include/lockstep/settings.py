@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SECRETS_FILE = "secrets.env"
 
 
-class SourcePassword(NamedTuple):
-    """A password of a source's role. setting: the name that says what it is, or where."""
+class Password(NamedTuple):
+    """A role's password. setting: the variable that says what it is, or where it is."""
 
     setting: str
     password: str
@@ -76,8 +76,6 @@ class Settings(BaseSettings):
     """WAL kept for the replication slot at the most (max_slot_wal_keep_size)."""
 
     admin_password: SecretStr | None = None
-    owner_password: SecretStr | None = None
-    shop_password: SecretStr | None = None
     batch_reader_password: SecretStr | None = None
     cdc_password: SecretStr | None = None
     airflow_password: SecretStr | None = None
@@ -161,30 +159,47 @@ class Settings(BaseSettings):
         return f"http://{self.metrics_host}:{self.metrics_port}/metrics"
 
     def password(self, user: Role | KafkaUser) -> str:
-        """The password of a database role or of a user of Kafka.
+        """The password of one of the library's database roles, or of a user of Kafka.
 
         Raises ConfigurationError when there is none.
         """
         of = "the database role" if isinstance(user, Role) else "Kafka's user"
         return self._secret(PASSWORD_FIELDS[user], f"{of} {user}")
 
-    def source_password(self, source: str, purpose: str) -> SourcePassword:
-        """The password of a source's role; purpose: `read` or `capture`, as source.toml has them.
+    def role_password(self, role: str) -> Password:
+        """The password of a role of the stack's database: the library's, or a login of the source
+        that is worked for.
+
+        Raises ConfigurationError when there is none, and PipelineError as `names` does.
+        """
+        if role in set(Role):
+            return Password(password_setting(Role(role)), self.password(Role(role)))
+        return self.source_password(self.names.source, role)
+
+    def source_password(self, source: str, role: str) -> Password:
+        """The password of a source's role: `read` or `capture`, or one of its `logins`.
 
         Read at each call. Raises ConfigurationError when there is none, or its file cannot be read.
         """
-        name = source_password_setting(source, purpose)
-        secrets = DotEnvSettingsSource(Settings, self.secrets_path, case_sensitive=True).env_vars
-        for values in (os.environ, secrets):
-            if password := values.get(name):
-                return SourcePassword(name, password)
-            if file := values.get(in_file := f"{name}{IN_FILE}"):
-                return SourcePassword(in_file, _password_in(Path(file), in_file))
+        if found := self.find_source_password(source, role):
+            return found
+        name = source_password_setting(source, role)
         raise ConfigurationError(
-            f"no password for the role `{purpose}` of source {source}: set {name} in the "
+            f"no password for the role `{role}` of source {source}: set {name} in the "
             f"environment, or {name}{IN_FILE} to the path of a file that holds it, or write either "
             f"to {self.secrets_path}"
         )
+
+    def find_source_password(self, source: str, role: str) -> Password | None:
+        """The same; None when there is none. Raises when its file cannot be read."""
+        name = source_password_setting(source, role)
+        secrets = DotEnvSettingsSource(Settings, self.secrets_path, case_sensitive=True).env_vars
+        for values in (os.environ, secrets):
+            if password := values.get(name):
+                return Password(name, password)
+            if file := values.get(in_file := f"{name}{IN_FILE}"):
+                return Password(in_file, _password_in(Path(file), in_file))
+        return None
 
     @property
     def connect_auth(self) -> tuple[str, str]:
@@ -218,18 +233,17 @@ class Settings(BaseSettings):
         """
         return _names_of(self.project, self.pipeline)
 
-    def connection(self, role: Role, database: str = "") -> dict[str, object]:
+    def connection(self, role: str, database: str = "") -> dict[str, object]:
         """Keyword arguments for psycopg.connect; never printed, for they hold the password.
 
-        database: by default the one of the pipeline's source. Raises ConfigurationError when there
-        is no password, and PipelineError as `names` does.
+        database: by default the one of the pipeline's source. Raises as `role_password` does.
         """
         return {
             "host": self.postgres_host,
             "port": self.postgres_port,
             "dbname": database or self.names.database,
             "user": str(role),
-            "password": self.password(role),
+            "password": self.role_password(role).password,
             "connect_timeout": 5,
         }
 
@@ -262,9 +276,14 @@ def holds_password(name: str) -> bool:
     return name.removesuffix(IN_FILE).endswith("_PASSWORD")
 
 
-def source_password_setting(source: str, purpose: str) -> str:
-    """The name that the password of a source's role has in the environment and in secrets.env."""
-    return f"LOCKSTEP_SOURCE_{source.upper()}_{purpose.upper()}_PASSWORD"
+def password_setting(user: Role | KafkaUser) -> str:
+    """The variable of a password of the library's, in the environment and in secrets.env."""
+    return f"LOCKSTEP_{PASSWORD_FIELDS[user].upper()}"
+
+
+def source_password_setting(source: str, role: str) -> str:
+    """The same of a source's role: `read` or `capture`, or one of its `logins`."""
+    return f"LOCKSTEP_SOURCE_{source.upper()}_{role.upper()}_PASSWORD"
 
 
 IN_FILE = "_FILE"
@@ -272,12 +291,10 @@ IN_FILE = "_FILE"
 Kubernetes' secrets are."""
 PASSWORD_FIELDS = {
     Role.ADMIN: "admin_password",
-    Role.OWNER: "owner_password",
-    Role.SHOP: "shop_password",
     Role.BATCH_READER: "batch_reader_password",
     Role.CDC: "cdc_password",
     Role.AIRFLOW: "airflow_password",
     KafkaUser.ADMIN: "kafka_password",
     KafkaUser.READER: "kafka_reader_password",
 }
-"""The setting that holds each user's password; in the environment LOCKSTEP_ and its name."""
+"""The setting that holds the password of each user of the library's."""

@@ -12,7 +12,6 @@ import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from lockstep.accounts import Role
 from lockstep.batch.preflight import check_readable, check_writable
 from lockstep.errors import LakehouseError, WriterBusyError
 from lockstep.jars.errors import JarsIncompleteError
@@ -25,7 +24,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.hourly_runs import HOURLY_PARTITIONS_OF_BEFORE
-from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, Login
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
@@ -106,7 +105,7 @@ def require_ready(settings: Settings, mode: ReadMode) -> None:
 
 @contextmanager
 def table_missing(settings: Settings, table: str) -> Iterator[None]:
-    with psycopg.connect(**settings.connection(Role.OWNER), autocommit=True) as owner:
+    with psycopg.connect(**settings.connection(Login.OWNER), autocommit=True) as owner:
         owner.execute(f"ALTER TABLE {table} RENAME TO gone")
         try:
             yield

@@ -17,7 +17,7 @@ from lockstep.settings import Settings
 from lockstep.sinks import hourly_table
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
-from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, Login
 from pyspark.sql import SparkSession
 
 from tests.hourly_table import (
@@ -57,7 +57,7 @@ def test_both_read_modes_give_the_same_rows(spark: SparkSession, pizzeria: Setti
 def test_a_row_knows_the_row_that_it_was_made_of(
     spark: SparkSession, pizzeria: Settings, mode: ReadMode
 ) -> None:
-    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**pizzeria.connection(Login.SHOP)) as shop:
         inserted = shop.execute(
             "UPDATE orders SET pizzas = '{2,1,2}' WHERE id = 1 "
             "RETURNING pg_current_xact_id()::text::bigint"
@@ -96,7 +96,7 @@ def test_a_second_run_changes_nothing_but_the_cut(
 
 def test_a_run_replaces_its_window_and_no_other(spark: SparkSession, pizzeria: Settings) -> None:
     run_window(spark, pizzeria, DAYS, ReadMode.VIEW)
-    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**pizzeria.connection(Login.SHOP)) as shop:
         shop.execute("UPDATE pizzas SET price = 1")
     run_window(spark, pizzeria, HOUR, ReadMode.VIEW)
     inside = "order_time >= '2024-02-28T12:00:00Z' AND order_time < '2024-02-28T13:00:00Z'"
@@ -107,7 +107,7 @@ def test_a_run_replaces_its_window_and_no_other(spark: SparkSession, pizzeria: S
 
 
 def test_windows_are_half_open(spark: SparkSession, pizzeria: Settings) -> None:
-    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**pizzeria.connection(Login.SHOP)) as shop:
         (bound,) = shop.execute("SELECT order_time FROM orders ORDER BY id LIMIT 1").fetchone()
         (orders,) = shop.execute(
             "SELECT count(*) FROM orders WHERE order_time = %s", (bound,)
@@ -141,7 +141,7 @@ def test_the_very_first_window_may_be_quiet(spark: SparkSession, pizzeria: Setti
 def test_what_is_unknown_or_empty_is_kept(
     spark: SparkSession, pizzeria: Settings, mode: ReadMode
 ) -> None:
-    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**pizzeria.connection(Login.SHOP)) as shop:
         shop.execute("UPDATE orders SET pizzas = '{1,9999,1}' WHERE id = 1")
         shop.execute("UPDATE orders SET pizzas = '{}' WHERE id = 2")
     run_window(spark, pizzeria, DAYS, mode)
@@ -166,7 +166,7 @@ def test_the_commit_and_the_rows_carry_the_cut(spark: SparkSession, pizzeria: Se
 def test_every_partition_reads_the_same_snapshot(spark: SparkSession, pizzeria: Settings) -> None:
     """Data changes between the first partition's read and the second's: nothing of it is seen."""
     with (
-        connect(pizzeria, Role.SHOP) as shop,
+        connect(pizzeria, Login.SHOP) as shop,
         reading_of(spark, pizzeria, batch_slice_rows=60) as read,
     ):
         view = read.result(ReadMode.VIEW)
@@ -185,7 +185,7 @@ def test_every_partition_reads_the_same_snapshot(spark: SparkSession, pizzeria: 
 
 
 def test_tables_are_read_under_the_same_snapshot(spark: SparkSession, pizzeria: Settings) -> None:
-    with connect(pizzeria, Role.SHOP) as shop, reading_of(spark, pizzeria) as read:
+    with connect(pizzeria, Login.SHOP) as shop, reading_of(spark, pizzeria) as read:
         rows = read.outputs(ReadMode.TABLES)
         shop.execute("UPDATE clients SET name = 'Renamed'")
         found = rows.collect()
@@ -207,7 +207,7 @@ def test_the_snapshot_comes_before_the_marker(
     before_marker = []
 
     def order_then_mark(*arguments: object, **options: object) -> Cut:
-        with connect(pizzeria, Role.SHOP) as shop:
+        with connect(pizzeria, Login.SHOP) as shop:
             shop.execute(
                 "INSERT INTO orders (table_assignment_id, order_time, pizzas) "
                 "VALUES (1, %s, '{1}')",

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from lockstep.accounts import Role
 from lockstep.devstack import postgres_files
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep_tools.bench import database
 from lockstep_tools.bench.database import filled_database
+from pizzeria.names import Login
 
 pytestmark = pytest.mark.services
 
@@ -25,7 +25,7 @@ def test_a_database_that_was_filled_before_is_used_again(
     settings = Settings(home=tmp_path)
     try:
         for _ in range(2):
-            with filled_database(settings, ORDERS) as own, connect(own, Role.OWNER) as connection:
+            with filled_database(settings, ORDERS) as own, connect(own, Login.OWNER) as connection:
                 (count,) = connection.execute("SELECT count(*) FROM orders").fetchone()
                 assert count == ORDERS
     finally:

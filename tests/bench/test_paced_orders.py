@@ -3,11 +3,10 @@
 import time
 
 import pytest
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from lockstep_tools.bench.paced_orders import place_paced
-from pizzeria.names import ORDERS
+from pizzeria.names import ORDERS, Login
 
 pytestmark = pytest.mark.services
 
@@ -15,7 +14,7 @@ RATE, SECONDS = 40.0, 1.0
 
 
 def test_each_order_is_placed_once_and_not_before_its_time(pizzeria: Settings) -> None:
-    with connect(pizzeria, Role.OWNER) as connection:
+    with connect(pizzeria, Login.OWNER) as connection:
         count = f"SELECT count(*) FROM {ORDERS}"
         before = connection.execute(count).fetchone()[0]
         began = time.time_ns()

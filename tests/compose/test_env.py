@@ -5,15 +5,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from lockstep.settings import Settings
-
+from tests.compose.passwords import PASSWORDS
 from tests.project import PROJECT_DIR
 
 DEPLOY = PROJECT_DIR / "deploy"
 ENV_EXAMPLE = DEPLOY / "env.example"
-PASSWORDS = {
-    f"LOCKSTEP_{name.upper()}" for name in Settings.model_fields if name.endswith("_password")
-}
 
 
 def test_the_example_asks_for_every_password_and_gives_none() -> None:

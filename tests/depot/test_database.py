@@ -16,7 +16,6 @@ from lockstep.pipeline.folder import CATALOG_FILE
 from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project import read_project
 from lockstep.pipeline.project_files import SOURCES
-from lockstep.project import VARIABLE
 from lockstep.settings import Settings
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.fixed_time import keeping_time_statements
@@ -167,7 +166,7 @@ def test_sql_that_fails_is_named_and_leaves_the_database_as_it_was(
 
 
 def test_a_folder_that_is_incomplete_is_named_and_keeps_no_other_from_being_prepared(
-    depot: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    depot: Settings, tmp_path: Path
 ) -> None:
     shutil.copytree(PROJECT_DIR / "include", tmp_path / "include", ignore=without_the_library)
     shutil.copy(PROJECT_DIR / "pyproject.toml", tmp_path)
@@ -176,13 +175,12 @@ def test_a_folder_that_is_incomplete_is_named_and_keeps_no_other_from_being_prep
     (broken / "source.toml").write_text(
         'format_version = 1\nkind = "postgres"\ndatabase = "a_broken_one"\n'
     )
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
     with psycopg.connect(**depot.connection(Role.ADMIN, "postgres"), autocommit=True) as admin:
         admin.execute("DROP DATABASE depot WITH (FORCE)")
     with pytest.raises(
         ServiceError, match=r"a_broken_one/database/owner_files\.txt cannot be read"
     ):
-        postgres_database.prepare_database(depot)
+        postgres_database.prepare_database(depot.model_copy(update={"project": tmp_path}))
     with clerk(depot) as connection:
         assert len(rows_of(connection, BOOKED)) == CONSIGNMENTS
 

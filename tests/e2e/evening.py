@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import psycopg
-from lockstep.accounts import Role
 from lockstep.model.modes import ReadMode, StreamMode
 from lockstep.model.window import Window
 from lockstep.settings import Settings
@@ -17,7 +16,7 @@ from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.postgres import connect
 from lockstep_tools.soak.catching_up import wait_until_caught_up
 from lockstep_tools.soak.workload import Rates, Workload
-from pizzeria.names import ORDERS_ENRICHED_BATCH
+from pizzeria.names import ORDERS_ENRICHED_BATCH, Login
 from pizzeria.shop.generator import generate
 from pizzeria.shop.moving_pizzas import open_round
 from pyspark.sql import SparkSession
@@ -54,7 +53,7 @@ def evening(settings: Settings, spark: SparkSession, seed: int) -> Window:
     moved = open_round(settings, 20, seed)
     with Workload(settings, moved, seed, Rates(moves=5.0, orders=10.0)) as work:
         generate(settings, rate=15, seconds=10, seed=seed)
-        with connect(settings, Role.SHOP) as late, late.transaction():
+        with connect(settings, Login.SHOP) as late, late.transaction():
             (order_id,) = late.execute(
                 "INSERT INTO orders (table_assignment_id, order_time, pizzas) "
                 "SELECT max(id), now(), '{1}' FROM table_assignment RETURNING id"
@@ -81,7 +80,7 @@ def expected_counts(settings: Settings, window: Window) -> Counter[str]:
     }
     snapshot = rows[0]["cut_snapshot"]
     cut = {"snapshot": snapshot, "xmax": int(snapshot.split(":")[1])}
-    with psycopg.connect(**settings.connection(Role.OWNER)) as owner:
+    with psycopg.connect(**settings.connection(Login.OWNER)) as owner:
         published = owner.execute(PUBLISHED, cut).fetchall()
     before = {id_: (op, payload) for is_seen, id_, op, payload in published if is_seen}
     after = {id_: op for is_seen, id_, op, _ in published if not is_seen}

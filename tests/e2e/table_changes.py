@@ -13,7 +13,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import psycopg
-from lockstep.accounts import Role
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.enrich.plans import result_columns
 from lockstep.model.modes import HISTORY, StreamMode
@@ -36,6 +35,7 @@ from pizzeria.names import (
     SOURCE_HISTORY,
     TABLE_ASSIGNMENT,
     TABLES,
+    Login,
     change_log_table,
 )
 from pyspark.sql import SparkSession
@@ -120,7 +120,7 @@ class Shop:
         self.orders = {id_: row for id_, row in self.orders.items() if id_ in alive}
 
     def _connection(self) -> psycopg.Connection:
-        return psycopg.connect(**self.settings.connection(Role.OWNER))
+        return psycopg.connect(**self.settings.connection(Login.OWNER))
 
 
 class Followers:
@@ -180,7 +180,7 @@ class Followers:
 
     def write_catalog(self) -> None:
         """As `lockstep source add` does once the tables have changed; runners start again."""
-        with psycopg.connect(**self.settings.connection(Role.OWNER), autocommit=True) as database:
+        with psycopg.connect(**self.settings.connection(Login.OWNER), autocommit=True) as database:
             catalog = read_database_catalog(database, SOURCE)
         file = self.settings.project / "include" / "sources" / SOURCE / "catalog.lock"
         file.write_text(write_catalog(catalog))

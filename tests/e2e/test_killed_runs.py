@@ -9,9 +9,9 @@ import time
 
 import psycopg
 import pytest
-from lockstep.accounts import Role
 from lockstep.model.modes import ReadMode
 from lockstep.settings import Settings
+from pizzeria.names import Login
 from pyspark.sql import SparkSession
 
 from tests.hourly_table import DAYS, EXPECTED, found, rows_of, run_window
@@ -37,7 +37,7 @@ def start_job(settings: Settings, mode: ReadMode) -> subprocess.Popen[bytes]:
 
 def raise_prices(settings: Settings) -> None:
     """Make the next run's rows differ from those in the table."""
-    with psycopg.connect(**settings.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**settings.connection(Login.SHOP)) as shop:
         shop.execute("UPDATE pizzas SET price = price + 1")
 
 

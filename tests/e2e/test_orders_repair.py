@@ -7,12 +7,11 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from lockstep.accounts import Role
 from lockstep.airflow_admin.client import sign_in
 from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import written_by
-from pizzeria.names import ORDERS_ENRICHED_BATCH, REPAIR_DAG_ID
+from pizzeria.names import ORDERS_ENRICHED_BATCH, REPAIR_DAG_ID, Login
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place
 
@@ -91,7 +90,7 @@ def test_a_person_rejects_then_approves_and_only_then_the_orders_are_merged(
     load(settings, read_pizza_place(SMALL_PIZZERIA))
     run_hour(settings)
     cancelled, *_ = sorted(before := whole_rows(settings))
-    with psycopg.connect(**settings.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**settings.connection(Login.SHOP)) as shop:
         shop.execute("DELETE FROM orders WHERE id = %s", (cancelled,))
         shop.execute("UPDATE pizzas SET price = price + 1")
 

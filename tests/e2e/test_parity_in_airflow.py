@@ -10,7 +10,6 @@ from http.server import ThreadingHTTPServer
 
 import httpx
 import pytest
-from lockstep.accounts import Role
 from lockstep.airflow_names import NOTIFY_CONNECTION
 from lockstep.devstack import control
 from lockstep.ledger import book
@@ -27,7 +26,7 @@ from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.health import Health
 from lockstep.supervise.observation import observe
 from lockstep_tools.soak.drivers import drivers, kill
-from pizzeria.names import HOURLY_ASSET_URI, HOURLY_DAG_ID, PARITY_DAG_ID, stream_dag_id
+from pizzeria.names import HOURLY_ASSET_URI, HOURLY_DAG_ID, PARITY_DAG_ID, Login, stream_dag_id
 from pizzeria.shop.backdate import place_orders_at
 
 from tests.e2e.airflow_rest import Airflow, wait_for
@@ -153,7 +152,7 @@ def test_an_order_changed_without_being_published_fails_the_next_comparison_and_
     assert lease.holder(settings, TEMPORAL) == lease.holder(settings, OUTBOX)  # it joins
     hourly = airflow.runs(HOURLY_DAG_ID)[0]
     hour = hour_of(hourly)
-    with connect(settings, Role.SHOP) as shop:
+    with connect(settings, Login.SHOP) as shop:
         [(order_id,)] = shop.execute(
             "UPDATE orders SET pizzas = pizzas || pizzas WHERE id = ("
             "SELECT min(id) FROM orders WHERE order_time >= %s AND order_time < %s) RETURNING id",

@@ -24,8 +24,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from deltalake import DeltaTable
-from lockstep.accounts import Role
 from lockstep.settings import Settings
+from pizzeria.names import Login
 
 from tests.conftest import PORT_SETTINGS
 from tests.e2e.conftest import stack_of_its_own
@@ -137,7 +137,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def play(product: Product, settings: Settings, found: dict[str, list]) -> None:
     """The history, and what a team does with it; notes in `found` what tables do not keep."""
-    with psycopg.connect(**settings.connection(Role.OWNER), autocommit=True) as owner:
+    with psycopg.connect(**settings.connection(Login.OWNER), autocommit=True) as owner:
         story = Story(owner, random.Random(SEED))
         story.before_the_capture()
         product.call("up", "--only", "connect")

@@ -42,7 +42,7 @@ from lockstep.supervise import launcher
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 from lockstep_tools.soak.catching_up import wait_until_caught_up
 from lockstep_tools.soak.totals import current_totals
-from pizzeria.names import CHANGE_TOPIC, SOURCE_HISTORY
+from pizzeria.names import CHANGE_TOPIC, SOURCE_HISTORY, Login
 from pizzeria.shop.loader import load
 from pizzeria.shop.moving_pizzas import open_round
 from pizzeria.shop.pizza_place import read_pizza_place
@@ -108,7 +108,7 @@ def rebuild(settings: Settings, mode: str) -> subprocess.CompletedProcess[str]:
 
 def change_an_order(settings: Settings, order_id: int) -> None:
     """It has each pizza twice then; and its first outbox row lies behind the second."""
-    with connect(settings, Role.OWNER) as owner:
+    with connect(settings, Login.OWNER) as owner:
         with owner.transaction():
             owner.execute("UPDATE orders SET pizzas = pizzas || pizzas WHERE id = %s", [order_id])
             owner.execute("SELECT publish_order(%s, 'u')", [order_id])
@@ -196,7 +196,7 @@ def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_doe
     assert done.returncode == 0, done.stderr
     with pytest.raises(FeedReplacedError, match="publish switch batch"):
         step(stack, PLAN)
-    with connect(stack, Role.OWNER) as owner:
+    with connect(stack, Login.OWNER) as owner:
         orders = [order_id for (order_id,) in owner.execute("SELECT id FROM orders")]
         assert current_totals(stack, StreamMode.OUTBOX) == totals_of(owner, orders)
 

@@ -11,13 +11,13 @@ from unittest import mock
 
 import psycopg
 import pytest
-from lockstep.accounts import Role
 from lockstep.faults import Point
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.errors import StreamFailedError
 from lockstep_tools.soak.checks import Checks
+from pizzeria.names import Login
 from pizzeria.shop.moving_pizzas import Movers, open_round
 
 from tests.fault_rounds import MORE_ROUNDS, seeded
@@ -68,7 +68,7 @@ def die_at(settings: Settings, mode: str, point: Point) -> None:
     """A driver for the mode, beside the one that all are compared with; without others."""
     launcher.stop(settings, list(StreamMode), "another driver is to die")
     if point is Point.WITHIN_LARGE:
-        with psycopg.connect(**settings.connection(Role.SHOP)) as shop:
+        with psycopg.connect(**settings.connection(Login.SHOP)) as shop:
             shop.execute(LARGE_TRANSACTION)
     others = [mode] if mode in set(StreamMode) - {StreamMode.OUTBOX} else []
     start_with_fault(settings, [StreamMode.OUTBOX, *map(StreamMode, others)], f"{mode}:{point}")

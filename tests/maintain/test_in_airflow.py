@@ -16,7 +16,7 @@ from lockstep.maintain.outcome import State
 from lockstep.maintain.service_logs import cut_service_logs
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
-from pizzeria.names import stream_dag_id
+from pizzeria.names import Login, stream_dag_id
 
 pytestmark = pytest.mark.services
 
@@ -102,7 +102,7 @@ def test_postgresqls_log_stays_bounded_while_it_runs(
     log = log_path(postgres.home, "postgres")
     for number in range(3):
         name = f"not_there_{number}"
-        with psycopg.connect(**postgres.connection(Role.SHOP), autocommit=True) as connection:
+        with psycopg.connect(**postgres.connection(Login.SHOP), autocommit=True) as connection:
             while log.stat().st_size <= files.LOG_BYTES_MAX or name not in log.read_text():
                 with pytest.raises(psycopg.errors.UndefinedTable):
                     connection.execute(f"SELECT * FROM {name}")

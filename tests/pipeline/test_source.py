@@ -39,10 +39,42 @@ def test_a_source_is_read_as_it_is_written() -> None:
 
 
 def test_a_source_without_a_host_is_a_database_of_the_embedded_server() -> None:
-    text = 'format_version = 1\nkind = "postgres"\ndatabase = "depot"\n'
-    read = validate(SourceManifest, read_toml(text, FILE)).model
+    read = validate(SourceManifest, read_toml(EMBEDDED, FILE)).model
     assert read.host is None
     assert (read.roles.read, read.roles.capture) == (Role.BATCH_READER, Role.CDC)
+
+
+EMBEDDED = 'format_version = 1\nkind = "postgres"\ndatabase = "depot"\n'
+"""A source without a host."""
+
+
+def test_roles_of_a_sources_applications_sign_in() -> None:
+    text = f'{EMBEDDED}logins = ["clerk", "driver_1"]\n'
+    assert validate(SourceManifest, read_toml(text, FILE)).model.logins == ("clerk", "driver_1")
+
+
+@pytest.mark.parametrize(
+    ("logins", "problem"),
+    [
+        (
+            '["batch_reader"]',
+            '4: logins[0]: "batch_reader" is a role of Lockstep\'s own: take it out',
+        ),
+        ('["Clerk"]', '4: logins[0]: "Clerk" is no login: write 1 to 63 of a-z, 0-9 and _'),
+        ('["clerk", "clerk"]', '4: logins: has "clerk" twice: remove one'),
+    ],
+)
+def test_what_is_no_login_is_refused(logins: str, problem: str) -> None:
+    assert problems(f"{EMBEDDED}logins = {logins}\n") == [problem]
+
+
+def test_a_server_of_ones_own_gives_its_roles_their_passwords_itself() -> None:
+    text = SOURCE.replace('"depot"\n', '"depot"\nlogins = ["clerk"]\n')
+    [problem] = problems(text)
+    assert problem == (
+        "1: `logins` stands beside `host`: the administrator of that server gives its roles their "
+        "passwords; take `logins` out"
+    )
 
 
 def test_a_source_cannot_be_changed_once_it_is_read() -> None:

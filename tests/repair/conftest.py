@@ -20,7 +20,7 @@ from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from lockstep.sources.postgres import connect
 from lockstep.sources.window_rows import rows_in
-from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH
+from pizzeria.names import MANIFEST, ORDERS_ENRICHED_BATCH, Login
 
 from tests.quality.conftest import SCHEMA
 
@@ -60,7 +60,7 @@ def shop(pizzeria: Settings) -> Shop:
 
     def say(*statements: str) -> list:
         found: list = []
-        with psycopg.connect(**pizzeria.connection(Role.SHOP), autocommit=True) as connection:
+        with psycopg.connect(**pizzeria.connection(Login.SHOP), autocommit=True) as connection:
             for statement in statements:
                 cursor = connection.execute(statement)
                 found = cursor.fetchall() if cursor.description else []

@@ -24,7 +24,7 @@ from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.hourly_runs import written_by
-from pizzeria.names import ORDERS_ENRICHED_BATCH
+from pizzeria.names import ORDERS_ENRICHED_BATCH, Login
 
 from tests.hourly_table import rows_of, version_of
 from tests.repair.conftest import HOUR, Shop, run_hour, whole_rows
@@ -150,7 +150,7 @@ def test_an_order_that_changed_again_since_it_was_approved_stops_the_repair(
 def test_what_was_in_progress_at_the_cut_is_found_also_behind_a_savepoint(
     pizzeria: Settings,
 ) -> None:
-    with psycopg.connect(**pizzeria.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**pizzeria.connection(Login.SHOP)) as shop:
         (own,) = shop.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
         shop.execute("SAVEPOINT s")
         ((order_id, row_xid),) = shop.execute(NEW + ", xmin::text::bigint").fetchall()

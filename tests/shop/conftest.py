@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
+from pizzeria.names import Login
 from pizzeria.shop.pizza_place import PizzaPlace, read_pizza_place
 
 from tests.hourly_table import SMALL_PIZZERIA as SMALL
@@ -44,5 +44,5 @@ def shop(postgres: Settings) -> Settings:
 @pytest.fixture
 def owner(shop: Settings) -> Iterator[psycopg.Connection]:
     """A connection that may look at everything in the shop."""
-    with connect(shop, Role.OWNER) as connection:
+    with connect(shop, Login.OWNER) as connection:
         yield connection

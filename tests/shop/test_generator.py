@@ -12,6 +12,7 @@ from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import connect
+from pizzeria.names import Login
 from pizzeria.shop.executor import execute
 from pizzeria.shop.generator import GenerateReport, generate
 from pizzeria.shop.loader import load
@@ -83,7 +84,7 @@ def test_last_outbox_row_is_the_views_state_unless_a_dimension_changed_later(
 
 
 def test_every_kind_happens_and_the_counts_are_the_plans(shop: Settings) -> None:
-    with connect(shop, Role.SHOP) as connection:
+    with connect(shop, Login.SHOP) as connection:
         opened = open_shop(connection)
     report = an_evening(shop)
     planned = list(
@@ -156,7 +157,7 @@ def test_many_writers_surface_no_deadlock(shop: Settings) -> None:
 
 
 def test_a_deadlock_is_retried_and_counted(shop: Settings, owner: psycopg.Connection) -> None:
-    with connect(shop, Role.SHOP) as connection:
+    with connect(shop, Login.SHOP) as connection:
         ids = open_shop(connection).ids
     prices = Decimal("11.11"), Decimal("22.22")
 
@@ -164,7 +165,7 @@ def test_a_deadlock_is_retried_and_counted(shop: Settings, owner: psycopg.Connec
         first, second = number, 1 - number
         steps = (SetPrice(first, prices[number]), Hold(0.5), SetPrice(second, prices[number]))
         transaction = Transaction(number, Kind.CHANGE_PRICE, 0.0, steps, frozenset())
-        with connect(shop, Role.SHOP) as connection:
+        with connect(shop, Login.SHOP) as connection:
             return execute(connection, transaction, ids, threading.Event())
 
     with ThreadPoolExecutor(2) as writers:

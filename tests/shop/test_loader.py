@@ -12,13 +12,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from lockstep.settings import Settings
+from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.errors import PostgresUnavailableError
 from pizzeria.commands.orders import group
 from pizzeria.errors import InputDataError
+from pizzeria.names import SOURCE, Login
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import MenuPizza, PizzaPlace, PlacedOrder
-from pydantic import SecretStr
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.services
@@ -211,15 +211,16 @@ def test_second_load_at_the_same_time_is_refused_when_the_first_takes_long(
 
 
 def test_wrong_password_names_address_and_role_and_not_the_password(
-    shop: Settings, small: PizzaPlace
+    shop: Settings, small: PizzaPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = shop.model_copy(update={"shop_password": SecretStr("not-the-one")})
+    setting = source_password_setting(SOURCE, Login.SHOP)
+    monkeypatch.setenv(setting, "not-the-one")
     with pytest.raises(PostgresUnavailableError) as caught:
-        load(wrong, small)
+        load(shop, small)
     message = str(caught.value)
     assert f"{shop.postgres_host}:{shop.postgres_port}" in message
     assert "role shop" in message
-    assert "LOCKSTEP_SHOP_PASSWORD" in message
+    assert setting in message
     assert "not-the-one" not in message
 
 

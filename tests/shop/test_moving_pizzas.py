@@ -11,6 +11,7 @@ from lockstep.host import process
 from lockstep.settings import Settings
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep_tools.soak.published import read_published
+from pizzeria.names import Login
 from pizzeria.shop.moving_pizzas import PIZZAS_EACH, Move, Movers, Round, open_round
 
 pytestmark = pytest.mark.services
@@ -65,9 +66,9 @@ def test_an_outage_without_end_is_raised(shop: Settings) -> None:
     moved = open_round(shop, ORDERS, seed=3)
     movers = Movers(shop, moved, rate=100, seed=3, outage_seconds_max=0.5)
     with psycopg.connect(**shop.connection(Role.ADMIN), autocommit=True) as admin:
-        admin.execute(f"ALTER ROLE {Role.SHOP} NOLOGIN")
+        admin.execute(f"ALTER ROLE {Login.SHOP} NOLOGIN")
         try:
             with pytest.raises(PostgresUnavailableError), movers:
                 time.sleep(1)
         finally:
-            admin.execute(f"ALTER ROLE {Role.SHOP} LOGIN")
+            admin.execute(f"ALTER ROLE {Login.SHOP} LOGIN")

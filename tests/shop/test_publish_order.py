@@ -10,6 +10,7 @@ import pytest
 from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
+from pizzeria.names import Login
 from psycopg import errors
 
 pytestmark = pytest.mark.services
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.services
 @pytest.fixture
 def cashier(shop: Settings) -> Iterator[psycopg.Connection]:
     """The shop with order 1 of pizzas 2, 1, 2 by client 1; the connection that will change it."""
-    with connect(shop, Role.SHOP) as connection:
+    with connect(shop, Login.SHOP) as connection:
         connection.execute("INSERT INTO pizzas VALUES (1, 'Aurora', 8.5), (2, 'Bosco', 9)")
         connection.execute("INSERT INTO clients VALUES (1, 'Ada')")
         connection.execute("INSERT INTO tables VALUES (1, 'Window')")
@@ -29,7 +30,7 @@ def cashier(shop: Settings) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def other(shop: Settings) -> Iterator[psycopg.Connection]:
-    with connect(shop, Role.SHOP) as connection:
+    with connect(shop, Login.SHOP) as connection:
         yield connection
 
 

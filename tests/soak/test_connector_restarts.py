@@ -6,7 +6,6 @@ import time
 import httpx
 import psycopg
 import pytest
-from lockstep.accounts import Role
 from lockstep.devstack import control
 from lockstep.devstack.connect import Connect
 from lockstep.settings import Settings
@@ -15,7 +14,7 @@ from lockstep_tools.soak.captured import check_captured, read_captured
 from lockstep_tools.soak.connector_restarts import _until, kill, run_restarts
 from lockstep_tools.soak.open_transactions import OpenTransaction, Written, committed
 from pizzeria import names as pizzeria
-from pizzeria.names import PIZZAS
+from pizzeria.names import PIZZAS, Login
 from pizzeria.shop.loader import load
 from pizzeria.shop.pizza_place import read_pizza_place
 
@@ -68,7 +67,7 @@ def test_a_kill_among_the_rows_of_a_copy_loses_none_of_them(capture: Settings) -
 def copy_pizzas(settings: Settings, label: str) -> Written:
     """One committed transaction with one COPY."""
     written = Written(label)
-    with psycopg.connect(**settings.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**settings.connection(Login.SHOP)) as shop:
         query = "SELECT pg_current_xact_id()::text::bigint"
         written.tx_id = shop.execute(query).fetchone()[0]
         with shop.cursor().copy(f"COPY {PIZZAS} (name, price) FROM STDIN") as rows:

@@ -20,6 +20,7 @@ from lockstep.sources import kept_connection, row_lookup
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import role_connection
 from lockstep.sources.row_lookup import MOMENT, Question, RowLookup, judged, seen_columns, seen_now
+from pizzeria.names import Login
 from pydantic import SecretStr
 from pyspark import cloudpickle
 
@@ -216,7 +217,7 @@ WAL_POSITION = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 @pytest.fixture
 def shop(pizzeria: Settings):
     """The shop's own connection; every statement is a transaction."""
-    with psycopg.connect(**pizzeria.connection(Role.SHOP), autocommit=True) as connection:
+    with psycopg.connect(**pizzeria.connection(Login.SHOP), autocommit=True) as connection:
         yield connection
 
 
@@ -287,7 +288,7 @@ class TestOnTheDatabase:
         self, look_up: Callable, shop: psycopg.Connection, pizzeria: Settings
     ) -> None:
         """The writer of the price has the lower transaction id, and commits second."""
-        with psycopg.connect(**pizzeria.connection(Role.SHOP)) as earlier:
+        with psycopg.connect(**pizzeria.connection(Login.SHOP)) as earlier:
             earlier.execute("UPDATE pizzas SET price = price + 1")
             committed_at = touch(shop, 1)
         (row,) = look_up(1, committed_at=committed_at)
@@ -298,7 +299,7 @@ class TestOnTheDatabase:
     ) -> None:
         """One transaction is under way, one is committed just before; one order is not there."""
         query = "SELECT pg_current_xact_id()::text::bigint"
-        with psycopg.connect(**pizzeria.connection(Role.SHOP)) as other:
+        with psycopg.connect(**pizzeria.connection(Login.SHOP)) as other:
             other.execute("UPDATE pizzas SET price = price + 100")
             (under_way,) = other.execute(query).fetchone()
             with shop.transaction():

@@ -18,6 +18,7 @@ from lockstep.kafka_login import client
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.settings import Settings
 from pizzeria import names as pizzeria
+from pizzeria.names import Login
 
 from tests.connect_rest import ask_connect
 from tests.hourly_table import empty_pizzeria
@@ -33,14 +34,14 @@ FRESH_ID = 1_000_000
 def _ids_never_seen_before(change_capture: Settings) -> None:
     """Whatever other tests left in the shared database, the orders here have ids of their own."""
     empty_pizzeria(change_capture)
-    with psycopg.connect(**change_capture.connection(Role.OWNER)) as owner:
+    with psycopg.connect(**change_capture.connection(Login.OWNER)) as owner:
         for table in pizzeria.CAPTURED_TABLES:
             owner.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, FRESH_ID])
 
 
 def place_order(settings: Settings, client: str) -> int:
     """One transaction: client, table, pizza, assignment, the order, its outbox row and message."""
-    with psycopg.connect(**settings.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**settings.connection(Login.SHOP)) as shop:
         client_id = shop.execute(
             "INSERT INTO clients (name) VALUES (%s) RETURNING id", [client]
         ).fetchone()[0]
@@ -116,7 +117,7 @@ def test_a_transaction_arrives_whole_with_outbox_message_and_end(
 
 
 def test_a_truncate_arrives(change_capture: Settings, change_topic) -> None:
-    with psycopg.connect(**change_capture.connection(Role.SHOP)) as shop:
+    with psycopg.connect(**change_capture.connection(Login.SHOP)) as shop:
         shop.execute("TRUNCATE orders")
     assert change_topic.until(lambda r: r.get("op") == "t")[-1]["source"]["table"] == "orders"
 

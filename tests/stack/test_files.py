@@ -1,5 +1,6 @@
 """Private files are private from their first moment; logs are bounded at each start."""
 
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,7 +8,10 @@ from pathlib import Path
 import pytest
 from lockstep.devstack.secrets import with_secrets
 from lockstep.host import files
-from lockstep.settings import Settings
+from lockstep.settings import Settings, source_password_setting
+from pizzeria.names import SOURCE, Login
+
+SHOP = source_password_setting(SOURCE, Login.SHOP)
 
 
 def mode(path: Path) -> int:
@@ -17,8 +21,8 @@ def mode(path: Path) -> int:
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Of a home that does not exist yet, whatever the environment says."""
-    for field in Settings.model_fields:
-        monkeypatch.delenv(f"LOCKSTEP_{field.upper()}", raising=False)
+    for name in [name for name in os.environ if name.startswith("LOCKSTEP_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("LOCKSTEP_HOME", str(tmp_path / "home"))
     return Settings.load()
 
@@ -42,11 +46,13 @@ def test_passwords_that_are_there_are_never_rewritten(settings: Settings) -> Non
 
 def test_a_missing_password_is_added_and_the_others_stay(settings: Settings) -> None:
     first = with_secrets(settings)
+    shop = first.source_password(SOURCE, Login.SHOP)
     lines = settings.secrets_path.read_text().splitlines()
-    kept = [line for line in lines if "SHOP" not in line]
+    kept = [line for line in lines if "SHOP" not in line and "AIRFLOW_PASSWORD" not in line]
     settings.secrets_path.write_text("\n".join(kept))  # no end of line: the next must not join it
     second = with_secrets(Settings.load())
-    assert second.shop_password != first.shop_password
+    assert second.airflow_password != first.airflow_password
+    assert second.source_password(SOURCE, Login.SHOP) != shop
     assert second.cdc_password == first.cdc_password
     assert Settings.load() == second
 
@@ -61,10 +67,14 @@ def test_a_file_written_by_hand_is_closed_to_others(settings: Settings) -> None:
 def test_a_password_from_the_environment_is_not_stored(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LOCKSTEP_SHOP_PASSWORD", "given from outside")
+    monkeypatch.setenv("LOCKSTEP_CDC_PASSWORD", "given from outside")
+    monkeypatch.setenv(SHOP, "of the shop")
     complete = with_secrets(Settings.load())
-    assert complete.shop_password.get_secret_value() == "given from outside"
-    assert "SHOP" not in settings.secrets_path.read_text()
+    assert complete.cdc_password.get_secret_value() == "given from outside"
+    assert complete.source_password(SOURCE, Login.SHOP).password == "of the shop"
+    stored = settings.secrets_path.read_text()
+    assert "CDC" not in stored
+    assert "SHOP" not in stored
 
 
 def test_of_several_writers_at_once_the_first_wins(tmp_path: Path) -> None:

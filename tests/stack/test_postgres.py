@@ -12,15 +12,18 @@ from lockstep.errors import ServiceError
 from lockstep.host import process
 from lockstep.host.files import log_path
 from lockstep.pipeline.project import read_project
-from lockstep.settings import Settings
+from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.database_catalog import read_database_catalog
 from pizzeria import names as pizzeria
+from pizzeria.names import Login
 from pydantic import SecretStr
 
 pytestmark = pytest.mark.services
 
+SHOP_PASSWORD = source_password_setting(pizzeria.SOURCE, Login.SHOP)
 
-def connect(settings: Settings, role: Role, database: str = pizzeria.DATABASE):
+
+def connect(settings: Settings, role: str, database: str = pizzeria.DATABASE):
     return psycopg.connect(**settings.connection(role, database))
 
 
@@ -29,7 +32,7 @@ def state_of(settings: Settings, service: str) -> State:
 
 
 def new_client(settings: Settings, name: str) -> int:
-    with connect(settings, Role.SHOP) as shop:
+    with connect(settings, Login.SHOP) as shop:
         row = shop.execute("INSERT INTO clients (name) VALUES (%s) RETURNING id", [name])
         return row.fetchone()[0]
 
@@ -46,13 +49,13 @@ def client_names(settings: Settings) -> set[str]:
         (Role.BATCH_READER, "SELECT * FROM order_enriched_in"),
         *((Role.BATCH_READER, f"SELECT * FROM {t}") for t in pizzeria.ENRICHMENT_TABLES),
         (Role.BATCH_READER, "SELECT pg_logical_emit_message(true, 'lockstep.cut', 'x')"),
-        (Role.SHOP, "INSERT INTO clients (name) VALUES ('x')"),
-        (Role.SHOP, "UPDATE pizzas SET price = 1"),
+        (Login.SHOP, "INSERT INTO clients (name) VALUES ('x')"),
+        (Login.SHOP, "UPDATE pizzas SET price = 1"),
         *((Role.CDC, f"SELECT * FROM {t}") for t in pizzeria.CAPTURED_TABLES),
         (Role.CDC, "SELECT pg_create_logical_replication_slot('t', 'pgoutput', true)"),
     ],
 )
-def test_each_role_may_do_its_work(postgres: Settings, role: Role, statement: str) -> None:
+def test_each_role_may_do_its_work(postgres: Settings, role: str, statement: str) -> None:
     with connect(postgres, role) as connection:
         connection.execute(statement)
         connection.rollback()
@@ -65,15 +68,15 @@ def test_each_role_may_do_its_work(postgres: Settings, role: Role, statement: st
         (Role.BATCH_READER, "DELETE FROM orders"),
         (Role.BATCH_READER, "SELECT * FROM orders_outbox"),
         (Role.BATCH_READER, "CREATE TABLE mine (id int)"),
-        (Role.SHOP, "CREATE TABLE mine (id int)"),
-        (Role.SHOP, "DELETE FROM orders_outbox"),
-        (Role.SHOP, "ALTER TABLE orders REPLICA IDENTITY DEFAULT"),
+        (Login.SHOP, "CREATE TABLE mine (id int)"),
+        (Login.SHOP, "DELETE FROM orders_outbox"),
+        (Login.SHOP, "ALTER TABLE orders REPLICA IDENTITY DEFAULT"),
         (Role.CDC, "UPDATE orders SET pizzas = '{}'"),
         (Role.CDC, "CREATE TABLE mine (id int)"),
-        (Role.OWNER, "ALTER SYSTEM SET wal_level = minimal"),
+        (Login.OWNER, "ALTER SYSTEM SET wal_level = minimal"),
     ],
 )
-def test_no_role_may_do_more(postgres: Settings, role: Role, statement: str) -> None:
+def test_no_role_may_do_more(postgres: Settings, role: str, statement: str) -> None:
     with connect(postgres, role) as connection:
         connection.autocommit = True
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -83,13 +86,15 @@ def test_no_role_may_do_more(postgres: Settings, role: Role, statement: str) -> 
 @pytest.mark.parametrize("database", ["airflow", "postgres"])
 def test_the_shop_reaches_no_other_database(postgres: Settings, database: str) -> None:
     with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
-        connect(postgres, Role.SHOP, database)
+        connect(postgres, Login.SHOP, database)
 
 
-def test_nobody_signs_in_without_the_password(postgres: Settings) -> None:
-    wrong = postgres.model_copy(update={"shop_password": SecretStr("wrong")})
+def test_nobody_signs_in_without_the_password(
+    postgres: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHOP_PASSWORD, "wrong")
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        connect(wrong, Role.SHOP)
+        connect(postgres, Login.SHOP)
 
 
 def test_a_reader_that_waits_for_a_lock_gives_up(postgres: Settings) -> None:
@@ -116,13 +121,14 @@ def test_preparing_again_writes_nothing(postgres: Settings) -> None:
 
 
 def test_a_changed_password_is_set_and_not_logged(postgres: Settings) -> None:
-    changed = postgres.model_copy(update={"shop_password": SecretStr("quite-another-password")})
     try:
-        postgres_database.prepare_database(changed)
-        connect(changed, Role.SHOP).close()
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setenv(SHOP_PASSWORD, "quite-another-password")
+            postgres_database.prepare_database(postgres)
+            connect(postgres, Login.SHOP).close()
     finally:
         postgres_database.prepare_database(postgres)
-    connect(postgres, Role.SHOP).close()
+    connect(postgres, Login.SHOP).close()
     assert "quite-another-password" not in log_path(postgres.home, "postgres").read_text()
 
 

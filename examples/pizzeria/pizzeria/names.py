@@ -3,6 +3,8 @@
 The library has none of them: it takes them out of the project's folder.
 """
 
+from enum import StrEnum
+
 from lockstep.pipeline.modes import STREAM_MODES
 from lockstep.pipeline.names import METRICS_PATH
 from lockstep.pipeline.pipeline_names import PipelineNames
@@ -17,6 +19,14 @@ NAMES = PipelineNames(
     modes=STREAM_MODES,
 )
 MANIFEST, SOURCE = NAMES.pipeline, NAMES.source
+
+
+class Login(StrEnum):
+    """The roles that sign in to the pizzeria's database: `logins` of its source.toml."""
+
+    OWNER = "pizzeria_owner"
+    SHOP = "shop"
+
 
 # --- PostgreSQL -----------------------------------------------------------------------------
 DATABASE = NAMES.database

@@ -34,7 +34,6 @@ def reset(
     Refused while a stream runs. If it is broken off, do it again.
     """
     from lockstep.capture.source_capture import begin_again
-    from lockstep.devstack.secrets import with_secrets
     from lockstep.pipeline.project import read_project
     from lockstep.supervise import lease
 
@@ -44,7 +43,6 @@ def reset(
     console.print(WARNING.format(slot=names.slot, topic=names.change_topic), highlight=False)
     if not yes:
         typer.confirm("Begin from scratch?", abort=True)
-    settings = with_secrets(settings)
     with ExitStack() as held:
         held.enter_context(lease.acquire(settings, HISTORY))
         for pipeline in read_project(settings.project).pipelines.values():

@@ -1,4 +1,4 @@
-"""Short names of tables in a query: `lines_priced.temporal`, and `temporal` where one alone has it.
+"""Short names of tables in a query: `readings.temporal`, and `temporal` where one alone has it.
 
 The text is edited at the places of the names; it is not generated again.
 """

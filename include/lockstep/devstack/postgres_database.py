@@ -16,10 +16,8 @@ from psycopg import sql
 
 from lockstep.accounts import AIRFLOW_DATABASE, Role
 from lockstep.errors import ServiceError
-from lockstep.pipeline.errors import ManifestError
-from lockstep.pipeline.folder import read_source_manifest
+from lockstep.pipeline.folder import source_manifests
 from lockstep.pipeline.project_files import SOURCE_FILE, SOURCES
-from lockstep.project import project_dir
 from lockstep.settings import Settings
 
 DATABASE_FOLDER = "database"
@@ -37,8 +35,10 @@ _READERS = (Role.BATCH_READER, Role.CDC)
 class _SourceDatabase:
     """A source's database of this server. folder: of its SQL; a database may have none."""
 
+    source: str
     name: str
     folder: Path
+    logins: tuple[str, ...]
 
     @property
     def owner(self) -> str:
@@ -70,29 +70,30 @@ def prepare_database(settings: Settings) -> None:
 
     Guarantees: a prepared server is left as it is, without a single write; a database gets its SQL
     whole or not at all, and one whose SQL fails keeps no other from being prepared. Raises
-    ServiceError naming each file that fails, psycopg.OperationalError when the server is lost.
+    ServiceError naming each file that fails and each login that is no role, ConfigurationError for
+    a login without a password, psycopg.OperationalError when the server is lost.
     """
-    failures = []
+    failures, source_of_login = [], {}
     with _connect(settings, "postgres") as admin:
         _prepare_server(admin)
-        for one in _source_databases(project_dir()):
+        for one in _source_databases(settings.project):
             try:
                 _prepare(settings, admin, one)
+                _set_logins(settings, admin, one, source_of_login)
             except ServiceError as error:
                 failures.append(str(error))
-        _set_passwords(settings, admin)
+        for role in Role:
+            if role is not Role.ADMIN:
+                _set_password(settings, admin, role, settings.password(role))
     if failures:
         raise ServiceError("\n".join(failures))
 
 
 def _source_databases(project: Path) -> Iterator[_SourceDatabase]:
-    for file in sorted((project / SOURCES).glob(f"*/{SOURCE_FILE}")):
-        try:
-            manifest = read_source_manifest(project, file.parent.name)
-        except ManifestError:
-            continue
+    for name, manifest in source_manifests(project):
         if manifest.host is None:
-            yield _SourceDatabase(manifest.database, file.parent / DATABASE_FOLDER)
+            folder = project / SOURCES / name / DATABASE_FOLDER
+            yield _SourceDatabase(name, manifest.database, folder, manifest.logins)
 
 
 def _prepare_server(admin: psycopg.Connection) -> None:
@@ -127,8 +128,8 @@ def _prepare(settings: Settings, admin: psycopg.Connection, wanted: _SourceDatab
     _note_prepared(admin, wanted.name, digest)
 
 
-def _connect(settings: Settings, database: str, role: Role = Role.ADMIN) -> psycopg.Connection:
-    return psycopg.connect(**settings.connection(role, database), autocommit=True)
+def _connect(settings: Settings, database: str) -> psycopg.Connection:
+    return psycopg.connect(**settings.connection(Role.ADMIN, database), autocommit=True)
 
 
 def _text(file: Path) -> str:
@@ -169,27 +170,55 @@ def _note_prepared(admin: psycopg.Connection, database: str, digest: str) -> Non
     admin.execute(comment.format(sql.Identifier(database), sql.Literal(digest)))
 
 
-def _set_passwords(settings: Settings, admin: psycopg.Connection) -> None:
-    """Set the passwords that do not work yet, hashed here so that the server never logs one."""
-    rows = admin.execute("SELECT rolname, rolpassword IS NULL FROM pg_authid").fetchall()
-    without_password = dict(rows)
-    for role in Role:
-        if role is Role.ADMIN or role not in without_password:
-            continue
-        if not without_password[role] and _can_sign_in(settings, role):
-            continue
-        hashed = admin.pgconn.encrypt_password(
-            settings.password(role).encode(), role.encode(), b"scram-sha-256"
-        ).decode()
-        admin.execute(
-            sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(hashed))
+def _set_logins(
+    settings: Settings,
+    admin: psycopg.Connection,
+    of: _SourceDatabase,
+    source_of_login: dict[str, str],
+) -> None:
+    """The passwords of the source's applications, whose roles its roles.sql has made.
+
+    source_of_login: of the sources before, to which these are added. Roles are the server's, so
+    two sources cannot each have a password for one.
+    """
+    file = SOURCES / of.source / SOURCE_FILE
+    for role in of.logins:
+        if (other := source_of_login.setdefault(role, of.source)) != of.source:
+            raise ServiceError(
+                f"{file}: `logins` names {role}, which is a login of source {other} too: roles "
+                "are the server's, so rename one of them"
+            )
+        if not _signs_in(admin, role):
+            raise ServiceError(
+                f"{file}: `logins` names {role}, which is no role that signs in: create it WITH "
+                f"LOGIN in {of.folder / ROLES_FILE}, or take it out"
+            )
+        password = settings.source_password(of.source, role).password
+        _set_password(settings, admin, role, password)
+
+
+def _signs_in(admin: psycopg.Connection, role: str) -> bool:
+    found = admin.execute("SELECT FROM pg_roles WHERE rolname = %s AND rolcanlogin", [role])
+    return found.rowcount == 1
+
+
+def _set_password(settings: Settings, admin: psycopg.Connection, role: str, password: str) -> None:
+    """Unless it works already; hashed here, so that the server never logs it."""
+    if _can_sign_in(settings, role, password):
+        return
+    hashed = admin.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256")
+    admin.execute(
+        sql.SQL("ALTER ROLE {} PASSWORD {}").format(
+            sql.Identifier(role), sql.Literal(hashed.decode())
         )
+    )
 
 
-def _can_sign_in(settings: Settings, role: Role) -> bool:
+def _can_sign_in(settings: Settings, role: str, password: str) -> bool:
     """Whether the server takes the role's password; it looks at rights only then."""
+    parameters = settings.connection(Role.ADMIN, "postgres") | {"user": role, "password": password}
     try:
-        _connect(settings, "postgres", role).close()
+        psycopg.connect(**parameters).close()
     except psycopg.OperationalError as error:
         return "permission denied for database" in str(error)
     return True

@@ -5,12 +5,14 @@ environment already gives is not stored.
 """
 
 import secrets
+from collections.abc import Iterator
 from typing import TypeVar
 
 from pydantic import SecretStr
 
 from lockstep.host.files import make_private_folder, write_private
-from lockstep.settings import Settings
+from lockstep.pipeline.folder import source_manifests
+from lockstep.settings import Settings, source_password_setting
 
 PASSWORD_BYTES = 24
 """192 bits; base64url needs no quoting in dotenv files, properties or URLs."""
@@ -21,14 +23,17 @@ SettingsType = TypeVar("SettingsType", bound=Settings)
 def with_secrets(settings: SettingsType) -> SettingsType:
     """The settings with every password present; the ones it had to make are stored first.
 
+    Among them are those of the sources' logins, which are read from the file each time.
     Guarantee: settings that were complete come back unchanged and no file is written.
     """
     _close_to_others(settings)
-    missing = {
-        field: secrets.token_urlsafe(PASSWORD_BYTES)
+    fields = {
+        field: _new_password()
         for field in Settings.model_fields
         if field.endswith("_password") and getattr(settings, field) is None
     }
+    missing = {f"LOCKSTEP_{field.upper()}": password for field, password in fields.items()}
+    missing |= {setting: _new_password() for setting in _logins_without_password(settings)}
     if not missing:
         return settings
     make_private_folder(settings.home)
@@ -36,9 +41,20 @@ def with_secrets(settings: SettingsType) -> SettingsType:
     stored = path.read_text(encoding="utf-8") if path.exists() else _HEADER
     if not stored.endswith("\n"):
         stored += "\n"
-    added = "".join(f"LOCKSTEP_{field.upper()}={value}\n" for field, value in missing.items())
-    write_private(path, stored + added)
-    return settings.model_copy(update={name: SecretStr(value) for name, value in missing.items()})
+    write_private(path, stored + "".join(f"{name}={value}\n" for name, value in missing.items()))
+    return settings.model_copy(update={name: SecretStr(value) for name, value in fields.items()})
+
+
+def _logins_without_password(settings: Settings) -> Iterator[str]:
+    """The settings of their passwords."""
+    for source, manifest in source_manifests(settings.project):
+        for role in manifest.logins:
+            if settings.find_source_password(source, role) is None:
+                yield source_password_setting(source, role)
+
+
+def _new_password() -> str:
+    return secrets.token_urlsafe(PASSWORD_BYTES)
 
 
 def _close_to_others(settings: Settings) -> None:

@@ -5,7 +5,7 @@ not named here is passed over.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +69,13 @@ def read_source_manifest(project: Path, name: str) -> SourceManifest:
     if read.model is None:
         raise ManifestError(read.problems)
     return read.model
+
+
+def source_manifests(project: Path) -> Iterator[tuple[str, SourceManifest]]:
+    """Each source whose source.toml can be read, by its name."""
+    for file in sorted((project / SOURCES).glob(f"*/{SOURCE_FILE}")):
+        with suppress(ManifestError):
+            yield file.parent.name, read_source_manifest(project, file.parent.name)
 
 
 def read_pipeline(

@@ -18,7 +18,7 @@ Key = tuple[Any, ...]
 
 
 def named(names: Sequence[str], key: Key) -> str:
-    """A key for people, such as `depot A, number 7`."""
+    """A key for people, such as `site A, number 7`."""
     return ", ".join(f"{name} {value}" for name, value in zip(names, key, strict=True))
 
 

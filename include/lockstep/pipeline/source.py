@@ -11,12 +11,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 
 from lockstep.accounts import Role
 from lockstep.pipeline.errors import shown
-from lockstep.pipeline.fields import Text
+from lockstep.pipeline.fields import Text, Unrepeated
 from lockstep.pipeline.toml_file import FormatVersion, Strict
 
 PORT_DEFAULT = 5432
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _CONNECTOR = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_ROLE = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _NO_PASSWORD = "belongs in no file of the project: remove it, and set it in the environment"  # noqa: S105
 
 
@@ -63,6 +64,14 @@ EMBEDDED_ROLES = Roles(read=Role.BATCH_READER, capture=Role.CDC)
 """Of a database of the embedded server."""
 
 
+def _login(role: str) -> str:
+    if not _ROLE.fullmatch(role):
+        raise ValueError(f"{shown(role)} is no login: write 1 to 63 of a-z, 0-9 and _")
+    if role in set(Role):
+        raise ValueError(f"{shown(role)} is a role of Lockstep's own: take it out")
+    return role
+
+
 class SourceManifest(Strict):
     """source.toml: a PostgreSQL database whose tables are captured."""
 
@@ -86,6 +95,13 @@ class SourceManifest(Strict):
     roles: Roles = Field(
         EMBEDDED_ROLES, description="the database roles that Lockstep signs in as, with a host"
     )
+    logins: Annotated[tuple[Annotated[str, AfterValidator(_login)], ...], Unrepeated] = Field(
+        (),
+        description="without a host: the roles of the source's applications, of its "
+        "database/roles.sql, that get a password from `lockstep up`, "
+        "LOCKSTEP_SOURCE_<source>_<role>_PASSWORD",
+        json_schema_extra={"uniqueItems": True},
+    )
     slot: Annotated[str, AfterValidator(_slot)] | None = Field(
         None,
         description="the replication slot, where it is not to have the name that Lockstep gives: "
@@ -107,6 +123,11 @@ class SourceManifest(Strict):
             raise ValueError(
                 f"`{min(own)}` stands without `host`: a database of the embedded server has the "
                 "address and the roles of the settings; write `host`, or leave that out"
+            )
+        if self.host is not None and self.logins:
+            raise ValueError(
+                "`logins` stands beside `host`: the administrator of that server gives its roles "
+                "their passwords; take `logins` out"
             )
         if self.host is not None and "roles" not in own:
             raise ValueError("`roles` is missing: name the roles that read and capture sign in as")

@@ -11,7 +11,6 @@ from pathlib import Path
 import psycopg
 from psycopg import errors
 
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.errors import PostgresUnavailableError
 
@@ -40,12 +39,12 @@ class RoleConnection:
         return address.format_map(self.parameters)
 
 
-def role_connection(settings: Settings, role: Role, database: str = "") -> RoleConnection:
+def role_connection(settings: Settings, role: str, database: str = "") -> RoleConnection:
     """This role's part of the settings. Raises as Settings.connection does."""
     return RoleConnection(
         role=str(role),
         parameters=settings.connection(role, database),
-        password_setting=f"LOCKSTEP_{role.upper()}_PASSWORD",
+        password_setting=settings.role_password(role).setting,
         passwords_file=settings.secrets_path,
         address_remedy="start it with `lockstep up` or correct LOCKSTEP_POSTGRES_HOST and _PORT",
         preparation_remedy="run `lockstep up` to create what is missing",
@@ -55,7 +54,7 @@ def role_connection(settings: Settings, role: Role, database: str = "") -> RoleC
 @contextmanager
 def connect(
     settings: Settings,
-    role: Role,
+    role: str,
     database: str = "",
     *,
     application_name: str = "lockstep",

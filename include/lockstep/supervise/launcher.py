@@ -27,9 +27,9 @@ from lockstep.host.process import Launch, ProcessRecord
 from lockstep.model.modes import PUBLISHER
 from lockstep.settings import (
     IN_FILE,
-    PASSWORD_FIELDS,
     Settings,
     holds_password,
+    password_setting,
     source_password_setting,
 )
 from lockstep.supervise import lease
@@ -52,10 +52,7 @@ TERM_SECONDS_MAX = 10.0
 """For a driver that does not let a mode go: it did not listen until here."""
 POLL_SECONDS = 0.1
 _USERS = (Role.BATCH_READER, Role.CDC, KafkaUser.READER)
-_PASSWORDS = {
-    "LOCKSTEP_CONNECT_PASSWORD",
-    *(f"LOCKSTEP_{PASSWORD_FIELDS[user].upper()}" for user in _USERS),
-}
+_PASSWORDS = {"LOCKSTEP_CONNECT_PASSWORD", *map(password_setting, _USERS)}
 """What a driver signs in with: to look orders up, to ask for the log's position, to read the change
 topic, and to have the connector mark no other slot. Those of the source's own roles come with
 them."""

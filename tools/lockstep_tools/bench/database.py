@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lockstep.accounts import Role
 from lockstep.devstack import control
 from lockstep.host.ports import free_ports
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
-from pizzeria.names import ORDERS
+from pizzeria.names import ORDERS, Login
 from pizzeria.shop import bulk
 from psycopg import sql
 
@@ -48,6 +47,6 @@ def _with_its_passwords(own: Settings) -> Settings:
 
 
 def _count(settings: Settings) -> int:
-    with connect(settings, Role.OWNER) as connection:
+    with connect(settings, Login.OWNER) as connection:
         query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(ORDERS))
         return connection.execute(query).fetchone()[0]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from lockstep.accounts import Role
 from lockstep.devstack import control
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
@@ -20,7 +19,7 @@ from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.health import Health
 from lockstep.supervise.logs import end_of_log
 from lockstep.supervise.observation import observe
-from pizzeria.names import ORDERS
+from pizzeria.names import ORDERS, Login
 from pizzeria.shop import bulk
 from pizzeria.shop.backdate import place_orders_at
 from pizzeria.shop.totals import Totals, totals_of
@@ -107,7 +106,7 @@ def _measured(
 
 
 def _totals(settings: Settings) -> Totals:
-    with connect(settings, Role.OWNER) as connection:
+    with connect(settings, Login.OWNER) as connection:
         query = sql.SQL("SELECT array_agg(id) FROM {}").format(sql.Identifier(ORDERS))
         return totals_of(connection, connection.execute(query).fetchone()[0])
 

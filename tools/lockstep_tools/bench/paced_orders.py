@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
+from pizzeria.names import Login
 from pizzeria.shop.backdate import orders_at
 from pizzeria.shop.replay import replay
 from pizzeria.shop.writers import when_due
@@ -29,7 +29,7 @@ class Placed:
 def place_paced(settings: Settings, rate: float, seconds: float) -> Placed:
     """Place rate * seconds orders, each due at its place in the schedule, on one connection."""
     placed = Placed()
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         begins = datetime.now(UTC)
         times = [begins + timedelta(seconds=place / rate) for place in range(int(rate * seconds))]
         transactions, ids = orders_at(connection, times, SEED, rate)

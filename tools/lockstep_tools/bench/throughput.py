@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from confluent_kafka import KafkaException, TopicPartition
-from lockstep.accounts import Role
 from lockstep.capture import connector
 from lockstep.capture.connectors import connector_of
 from lockstep.errors import ServiceError
@@ -24,7 +23,7 @@ from lockstep.sources import change_topic
 from lockstep.sources.postgres import connect
 from lockstep.supervise import launcher
 from numpy.typing import NDArray
-from pizzeria.names import CHANGE_TOPIC, SOURCE
+from pizzeria.names import CHANGE_TOPIC, SOURCE, Login
 from pizzeria.shop.backdate import place_orders_at
 
 from lockstep_tools.bench.change_rows import VISIBLE_AT, rows_seen
@@ -102,7 +101,7 @@ def _load(settings: Settings, orders: int) -> None:
     now = datetime.now(UTC)
     times = [now + timedelta(milliseconds=place) for place in range(orders)]
     place_orders_at(settings, times, SEED)
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         connection.execute(_EMIT, [cut_prefix(SOURCE), _END])
 
 

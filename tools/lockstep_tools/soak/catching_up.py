@@ -3,13 +3,12 @@
 import time
 from collections.abc import Iterable
 
-from lockstep.accounts import Role
 from lockstep.errors import LakehouseError
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.names import cut_prefix
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
-from pizzeria.names import SOURCE
+from pizzeria.names import SOURCE, Login
 
 from lockstep_tools.errors import SoakError
 from lockstep_tools.soak import delta_log
@@ -30,7 +29,7 @@ def wait_until_caught_up(
     Raises SoakError, naming the modes that lag and how far they came, after seconds_max.
     """
     started = time.monotonic()
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         (target,) = connection.execute(_NOW).fetchone()
         while behind := _behind(settings, modes, target):
             seconds = time.monotonic() - started

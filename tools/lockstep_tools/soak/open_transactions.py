@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 
 import psycopg
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import connect
-from pizzeria.names import CLIENTS, PIZZAS, TABLES
+from pizzeria.names import CLIENTS, PIZZAS, TABLES, Login
 from pizzeria.shop import operations as ops
 from pizzeria.shop.executor import Work
 from pizzeria.shop.writers import OUTAGE_SECONDS_MAX, Writers
@@ -60,7 +59,7 @@ class OpenTransaction:
         self.is_broken = False
         self._steps = _named_steps(label, rng)
         with ExitStack() as stack:
-            connection = stack.enter_context(connect(settings, Role.SHOP))
+            connection = stack.enter_context(connect(settings, Login.SHOP))
             self._work = Work(connection, {})
             query = "SELECT pg_current_xact_id()::text::bigint"
             self.written.tx_id = connection.execute(query).fetchone()[0]
@@ -161,7 +160,7 @@ def committed(settings: Settings, written: list[Written]) -> list[Written]:
     deadline = time.monotonic() + DATABASE_SECONDS_MAX
     while True:
         try:
-            with connect(settings, Role.SHOP) as connection:
+            with connect(settings, Login.SHOP) as connection:
                 rows = connection.execute(
                     "SELECT id FROM unnest(%s::bigint[]) AS id "
                     "WHERE pg_xact_status(id::text::xid8) = 'committed'",

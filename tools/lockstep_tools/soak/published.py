@@ -14,11 +14,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from lockstep.accounts import Role
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sources.delta import run_query
 from lockstep.sources.postgres import connect
+from pizzeria.names import Login
 
 from lockstep_tools.soak.change_logs import open_change_log
 from lockstep_tools.soak.findings import Finding, findings_of
@@ -69,7 +69,7 @@ def check_published(
 
 def read_published(settings: Settings) -> Iterator[Published]:
     """Every order and transaction of the outbox table, by order and then in commit order."""
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         for order_id, ops, payload, committed_at in connection.execute(
             _PUBLISHED_SQL.read_text(encoding="utf-8")
         ):

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from lockstep.accounts import Role
 from lockstep.model.window import Window
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
+from pizzeria.names import Login
 from pizzeria.shop.backdate import orders_at
 from pizzeria.shop.replay import replay
 from pizzeria.shop.writers import when_due
@@ -40,7 +40,7 @@ def place_live(
     on_progress: how many are committed, about once a second. A slow database makes orders late,
     never fewer. Raises PostgresUnavailableError.
     """
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         transactions, ids = orders_at(connection, times, seed, ORDERS_PER_SECOND)
         for place, transaction in enumerate(when_due(transactions, time.monotonic())):
             replay(connection, [transaction], ids)

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import psycopg
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
-from pizzeria.names import CLIENTS, ORDERS, TABLE_ASSIGNMENT
+from pizzeria.names import CLIENTS, ORDERS, TABLE_ASSIGNMENT, Login
 from pizzeria.shop.books import MAX_PIZZAS
 from pizzeria.shop.executor import Ids, begun
 from pizzeria.shop.opening import open_shop
@@ -33,7 +32,7 @@ def place_orders_at(settings: Settings, times: Sequence[datetime], seed: int) ->
     next ones, so that calling it twice places the orders twice. Opens the shop if it has no menu.
     Raises PostgresUnavailableError.
     """
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         transactions, ids = orders_at(connection, times, seed)
         replay(connection, transactions, ids)
     return len(transactions)

@@ -9,13 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 from psycopg.sql import SQL, Identifier
 
 from pizzeria.errors import InputDataError
-from pizzeria.names import DATABASE, ENRICHMENT_TABLES
+from pizzeria.names import DATABASE, ENRICHMENT_TABLES, Login
 
 FILL_SQL = Path(__file__).with_name("fill.sql")
 START = datetime(2024, 1, 1, tzinfo=UTC)  # any day does; benchmarks agree on one
@@ -45,7 +44,7 @@ def fill(
             f"cannot fill {orders} orders into {hours} hours; give 1 to {ORDERS_MAX} orders "
             "and one hour or more"
         )
-    with connect(settings, Role.OWNER) as connection:
+    with connect(settings, Login.OWNER) as connection:
         _require_empty(connection)
         with connection.transaction():
             # Bound on the client, for the file holds several statements.

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import connect
 
+from pizzeria.names import Login
 from pizzeria.shop.executor import Ids, execute
 from pizzeria.shop.opening import open_shop
 from pizzeria.shop.operations import Kind, Transaction
@@ -54,7 +54,7 @@ def generate(
 
     Raises PostgresUnavailableError when a connection is lost; what was open is then rolled back.
     """
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         shop = open_shop(connection)
     planned = plan(
         seed=seed,
@@ -97,7 +97,7 @@ class _Evening(Writers):
 
     def _write(self) -> Iterator[float]:
         """One writer: transaction after transaction, as long as there are any."""
-        with connect(self._settings, Role.SHOP) as connection:
+        with connect(self._settings, Login.SHOP) as connection:
             while (transaction := self._next()) is not None:
                 self._wait_for(transaction)
                 if self.stopping.is_set():

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
+from pizzeria.names import Login
 from pizzeria.shop.backdate import orders_at
 from pizzeria.shop.executor import Work, begun
 from pizzeria.shop.operations import SetPrice
@@ -33,7 +33,7 @@ def raise_price(settings: Settings, by: Decimal) -> PriceChange:
 
     The menu must be there (opening.py). Raises PostgresUnavailableError.
     """
-    with connect(settings, Role.SHOP) as connection, begun(connection) as work:
+    with connect(settings, Login.SHOP) as connection, begun(connection) as work:
         id_, pizza, before = connection.execute(
             "SELECT id, name, price FROM pizzas ORDER BY id LIMIT 1 FOR UPDATE"
         ).fetchone()
@@ -63,7 +63,7 @@ def open_order(settings: Settings, order_time: datetime, seed: int) -> Iterator[
     Nobody can change what it refers to (publish_order locks it) until then. Raises
     PostgresUnavailableError.
     """
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         [transaction], ids = orders_at(connection, [order_time], seed)
         work = Work(connection, ids)
         work.apply(*transaction.steps)

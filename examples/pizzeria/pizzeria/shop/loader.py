@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
 from pizzeria.errors import InputDataError
-from pizzeria.names import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES
+from pizzeria.names import CLIENTS, ORDERS, PIZZAS, TABLE_ASSIGNMENT, TABLES, Login
 from pizzeria.shop.executor import begun
 from pizzeria.shop.existing import check_consistent, read_existing
 from pizzeria.shop.operations import AddPizza
@@ -68,7 +67,7 @@ def load(
     ids, and PostgresUnavailableError.
     """
     seated = seat_orders(data.orders)
-    with connect(settings, Role.SHOP) as connection, _only_load(connection):
+    with connect(settings, Login.SHOP) as connection, _only_load(connection):
         existing = read_existing(connection)
         check_consistent(data, seated, existing)
         missing = [entry for entry in seated if ("order", entry.order.id) not in existing]

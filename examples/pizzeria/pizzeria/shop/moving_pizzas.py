@@ -14,10 +14,10 @@ from enum import StrEnum
 from functools import partial
 
 import psycopg
-from lockstep.accounts import Role
 from lockstep.settings import Settings
 from lockstep.sources.postgres import connect
 
+from pizzeria.names import Login
 from pizzeria.shop import operations as ops
 from pizzeria.shop.executor import begun, transact
 from pizzeria.shop.opening import open_shop
@@ -70,7 +70,7 @@ def open_round(settings: Settings, orders: int, seed: int) -> Round:
     """Insert the orders, PIZZAS_EACH in each, in one transaction, so that no version has a part."""
     rng = random.Random(seed)  # noqa: S311 - made-up orders, not a secret
     now = datetime.now(UTC)
-    with connect(settings, Role.SHOP) as connection:
+    with connect(settings, Login.SHOP) as connection:
         shop = open_shop(connection)
         ids, menu = shop.ids, range(len(shop.pizza_ids))
         with begun(connection, ids) as work:
@@ -108,7 +108,7 @@ class Movers(Writers):
             self.add(partial(self._write, rng))
 
     def _write(self, rng: random.Random) -> Iterator[float]:
-        with connect(self._settings, Role.SHOP) as connection:
+        with connect(self._settings, Login.SHOP) as connection:
             while True:
                 due = time.monotonic() + rng.uniform(0, 2 * self._pause_seconds)
                 self._move(connection, rng)

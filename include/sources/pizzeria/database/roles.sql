@@ -1,4 +1,5 @@
--- Who owns the tables, and the shop's application: without passwords, which the stack sets.
+-- Who owns the tables, and the shop's application: `logins` in source.toml, whose passwords
+-- `lockstep up` sets.
 -- Run as the administrator; running it again changes nothing.
 DO $$
 DECLARE
