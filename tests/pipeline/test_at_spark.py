@@ -111,6 +111,18 @@ def evaluation(spark: SparkSession) -> Callable[[int], Evaluation]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_fact_that_is_seen_to_have_one_row_has_one(
+    evaluation: Callable[[int], Evaluation], seed: int
+) -> None:
+    evaluated = evaluation(seed)
+    seen = [analysed(sql) for sql in SHAPES.values()]
+    for query in [one for one in seen if one.is_one_row_a_fact]:
+        rows = evaluated.session.sql(at_rewrite(query).text).collect()
+        found = Counter((row["id"], row["at_lsn"]) for row in rows)
+        assert max(found.values()) == 1, query.sql
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_all_points_in_one_run_are_the_query_at_each_point(
     evaluation: Callable[[int], Evaluation], shape: str, seed: int

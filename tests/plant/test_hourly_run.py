@@ -10,6 +10,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from lockstep.batch.errors import ResultRefusedError
 from lockstep.batch.preflight import check_readable, check_writable, window_of
 from lockstep.batch.reading import reading
@@ -472,6 +473,23 @@ def test_what_cannot_be_right_is_refused_and_changes_nothing(
     assert len(str(refused.value).splitlines()) == 1
     table.update_incremental()
     assert (table.version(), sorted(table.file_uris())) == (0, files)
+
+
+@pytest.mark.parametrize(("spoil", "kind", "message"), UNSOUND[1:3] + UNSOUND[-1:])
+def test_what_spark_writes_as_it_comes_is_refused_and_there_is_no_table(
+    spark: SparkSession,
+    filled: PlantProject,
+    spoil: Callable[[PlantProject], None],
+    kind: type[LockstepError],
+    message: str,
+) -> None:
+    """No table is there that the rows could be collected for."""
+    spoil(filled)
+    with pytest.raises(kind) as refused:
+        run(spark, filled)
+    assert filled.plant.sql(message) in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+    assert not DeltaTable.is_deltatable(filled.settings.table_uri(filled.plan.hourly_table))
 
 
 def test_a_whole_table_is_never_replaced_for_want_of_a_window(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from lockstep.batch.errors import ResultRefusedError
 from lockstep.batch.preflight import check_readable
 from lockstep.batch.run import run_pipeline
@@ -312,17 +313,35 @@ MADE = {
 }
 
 
+def spoil(shipments: PlantProject, name: str) -> None:
+    change = UNSOUND[name][0]
+    if name in MADE:
+        view = TABLES[TABLES.index("CREATE VIEW") : TABLES.index("GRANT")]
+        change = view.replace("CREATE VIEW", "CREATE OR REPLACE VIEW").replace(*MADE[name])
+    shipments.execute(change)
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_a_view_whose_rows_cannot_be_kept_makes_no_table(
+    spark: SparkSession, shipments: PlantProject, name: str
+) -> None:
+    """Spark writes them as they come: no table is there that they could be collected for."""
+    spoil(shipments, name)
+    kind, message = UNSOUND[name][1:]
+    with pytest.raises(kind) as refused:
+        run(spark, shipments, ReadMode.VIEW)
+    assert shipments.plant.sql(message) in str(refused.value)
+    assert not DeltaTable.is_deltatable(shipments.settings.table_uri(shipments.plan.hourly_table))
+
+
 @pytest.mark.parametrize("name", UNSOUND)
 def test_a_view_whose_rows_cannot_be_kept_is_refused_and_the_table_stays(
     spark: SparkSession, shipments: PlantProject, name: str
 ) -> None:
     run(spark, shipments, ReadMode.VIEW)
     version = table_of(shipments).version()
-    change, kind, message = UNSOUND[name]
-    if name in MADE:
-        view = TABLES[TABLES.index("CREATE VIEW") : TABLES.index("GRANT")]
-        change = view.replace("CREATE VIEW", "CREATE OR REPLACE VIEW").replace(*MADE[name])
-    shipments.execute(change)
+    spoil(shipments, name)
+    kind, message = UNSOUND[name][1:]
     with pytest.raises(kind) as refused:
         run(spark, shipments, ReadMode.VIEW)
     assert shipments.plant.sql(message) in str(refused.value)

@@ -8,8 +8,9 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.errors import LakehouseError
 from lockstep.model.window import HOUR, Window
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.sinks import hourly_table
-from lockstep.sinks.hourly_table import can_collect, replace_collected, replace_window
+from lockstep.sinks.hourly_table import can_collect, open_table, replace_collected, replace_window
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -34,11 +35,12 @@ class Table:
         rows = self.spark.createDataFrame(
             values, "measured_at timestamp, window_date date, name string"
         )
-        where = (self.uri, "measured_at", window)
-        if can_collect(dict(rows.dtypes), *where, len(values)):
-            replace_collected(rows.toArrow(), *where, "{}")
+        where, columns = ("measured_at", window), dict(rows.dtypes)
+        table = open_table(self.spark, self.uri, columns, HOURLY_PARTITION)
+        if table is not None and can_collect(table, columns, *where, len(values)):
+            replace_collected(table, rows.toArrow(), *where, "{}")
         else:
-            replace_window(rows, *where, "{}")
+            replace_window(rows, self.uri, *where, "{}")
 
     def times(self, window: Window) -> list[datetime]:
         step = HOUR / ROWS_OF_AN_HOUR

@@ -60,6 +60,20 @@ class Reading:
         rows = with_read_origins(run(self.session, self.rewritten), facts, self.plan)
         return CountedRows(rows, facts.count)
 
+    def most_rows_of_a_key(self, read_mode: ReadMode) -> tuple[int, tuple] | None:
+        """The most rows of one key of the window's rows, and that key; None where it takes these
+        rows to say so.
+
+        Of the query by what its joins and groups show, of the view by PostgreSQL.
+        """
+        plan, window = self.plan, self.window
+        if plan.fact_time is None or window is None:
+            return None
+        if read_mode is ReadMode.VIEW:
+            view = ViewReader(self.session, self.target, self.exported)
+            return view.most_rows_of_a_key(plan, window)
+        return (1, ()) if plan.query.is_one_row_a_fact else None
+
     def outputs(self, read_mode: ReadMode) -> "DataFrame":
         """Only plan.outputs, and only rows of the window; otherwise as `result`."""
         rows = self.result(read_mode).rows.select(*map(quoted, self.plan.outputs))

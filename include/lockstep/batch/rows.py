@@ -7,7 +7,7 @@ from lockstep.batch.errors import ResultRefusedError
 from lockstep.cdc.cuts import Cut, DatabaseSnapshot
 from lockstep.enrich.plans import evaluated
 from lockstep.model.window import Window
-from lockstep.pipeline.names import quoted
+from lockstep.pipeline.names import quoted, text_literal
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import Rewritten
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
@@ -51,11 +51,11 @@ def with_read_origins(rows: "DataFrame", facts: CountedRows, plan: Plan) -> "Dat
 
     if ROW_XID not in facts.rows.columns:
         return rows
-    keys = [
-        F.col(quoted(column)).alias(name)
+    keys = (
+        f"{quoted(column)} AS {quoted(name)}"
         for column, name in zip(plan.fact.key, plan.key, strict=True)
-    ]
-    origins = facts.rows.select(*keys, *origin_reads_names(plan))
+    )
+    origins = facts.rows.selectExpr(*keys, *origin_reads_names(plan))
     if facts.count is not None and facts.count <= BROADCAST_ROWS_MAX:
         # Else both sides are exchanged and sorted, for JDBC says nothing of sizes.
         origins = F.broadcast(origins)
@@ -64,13 +64,10 @@ def with_read_origins(rows: "DataFrame", facts: CountedRows, plan: Plan) -> "Dat
 
 def with_origin(rows: "DataFrame", plan: Plan, cut: Cut) -> "DataFrame":
     """The rows with the column `origin`; null where nothing was read of the fact's row."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    if ROW_XID not in rows.columns:
-        return rows.withColumn("origin", F.lit(None).cast(plan.origin_columns["origin"]))
-    others = [name for name in rows.columns if name not in origin_reads_names(plan)]
-    origin = origin_column(DatabaseSnapshot.parse(cut.snapshot), plan)
-    return rows.select(*map(quoted, others), origin)
+    if ROW_XID not in (columns := rows.columns):
+        return rows.selectExpr("*", f"CAST(NULL AS {plan.origin_columns['origin']}) AS origin")
+    others = (quoted(name) for name in columns if name not in origin_reads_names(plan))
+    return rows.selectExpr(*others, origin_column(DatabaseSnapshot.parse(cut.snapshot), plan))
 
 
 def in_window(rows: "DataFrame", plan: Plan, window: Window | None) -> "DataFrame":
@@ -95,12 +92,17 @@ def require_sound(
             f"pipeline {plan.name}: {without_time:,} rows of the result have no {plan.time}, so "
             "that no window holds them: let the query give each row a time (COALESCE)"
         )
+    require_one_row(plan, rows_max, key)
+    return count
+
+
+def require_one_row(plan: Plan, rows_max: int, key: tuple) -> None:
+    """rows_max: the most rows of one key, and that key. Raises ResultRefusedError."""
     if rows_max > 1:
         raise ResultRefusedError(
             f"pipeline {plan.name}: the result has {rows_max} rows of the key "
             f"{named(plan.key, key)}, and a key is of one row: see which JOIN finds several rows"
         )
-    return count
 
 
 def collected_if_sound(
@@ -153,13 +155,13 @@ def _counted(plan: Plan, rows: "DataFrame", window: Window | None) -> tuple[int,
 
 def with_cut(rows: "DataFrame", plan: Plan, columns: Mapping[str, str], cut: Cut) -> "DataFrame":
     """The rows with all columns of the hourly table, in their order."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     added = {
-        "run_id": F.lit(cut.run_id),
-        "cut_snapshot": F.lit(cut.snapshot),
-        "cut_lsn": F.lit(cut.marker_lsn).cast("bigint"),
+        "run_id": text_literal(cut.run_id),
+        "cut_snapshot": text_literal(cut.snapshot),
+        "cut_lsn": f"{cut.marker_lsn}L",
     }
     if plan.time is not None:
-        added[HOURLY_PARTITION] = F.to_date(F.col(quoted(plan.time)))
-    return rows.select([added.get(name, F.col(quoted(name))).alias(name) for name in columns])
+        added[HOURLY_PARTITION] = f"to_date({quoted(plan.time)})"
+    return rows.selectExpr(
+        *(f"{added.get(name, quoted(name))} AS {quoted(name)}" for name in columns)
+    )

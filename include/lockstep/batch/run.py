@@ -18,12 +18,14 @@ from lockstep.batch.rows import (
     collected_if_sound,
     hourly_columns,
     in_window,
+    require_one_row,
     require_sound,
     with_cut,
     with_origin,
 )
 from lockstep.cdc.cuts import Cut, mark_cut
 from lockstep.cdc.run_commits import RunCommit
+from lockstep.enrich.plans import evaluated
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.names import cut_prefix
@@ -33,10 +35,10 @@ from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import (
     can_collect,
+    open_table,
     replace_all,
     replace_collected,
     replace_window,
-    require_columns,
 )
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.postgres import connect_to
@@ -98,7 +100,7 @@ class _Replacement:
         self._uri = settings.table_uri(self._plan.hourly_table)
         partition = HOURLY_PARTITION if self._plan.time else None
         added = self._plan.origin_columns
-        require_columns(read.session, self._uri, self._columns, partition, added)
+        self._table = open_table(read.session, self._uri, self._columns, partition, added)
         self._result = with_origin(found.rows, self._plan, cut)
 
     def of_few(self) -> RunCommit | None:
@@ -106,34 +108,45 @@ class _Replacement:
 
         None where they cannot, or where they are not sound: nothing is written then.
         """
-        plan, window, count = self._plan, self._window, self._facts
-        if plan.time is None or window is None or count is None:
+        plan, window, count, table = self._plan, self._window, self._facts, self._table
+        if table is None or plan.time is None or window is None or count is None:
             return None
-        if not can_collect(self._columns, self._uri, plan.time, window, count):
+        if not can_collect(table, self._columns, plan.time, window, count):
             return None
         rows = with_cut(self._result, plan, self._columns, self._cut)
         collected = collected_if_sound(rows, plan, window, count, self._read.rewritten)
         if collected is None:
             return None
         commit = self._commit(collected.num_rows)
-        where = (self._uri, plan.time, window, commit.as_json())
         if collected.num_rows:
-            replace_collected(collected, *where)
+            replace_collected(table, collected, plan.time, window, commit.as_json())
         else:
-            replace_window(rows, *where)
+            replace_window(rows, self._uri, plan.time, window, commit.as_json())
         return commit
 
     def of_any(self) -> RunCommit:
-        """As many rows as there are, through Spark. Raises ResultRefusedError as require_sound."""
-        plan, window = self._plan, self._window
+        """As many rows as there are, through Spark. Raises ResultRefusedError as require_sound.
+
+        Rows that can be written as they come are neither kept nor counted first, which takes a
+        fifth of such a run: docs/decisions/batch.md.
+        """
+        plan, window, count = self._plan, self._window, self._facts
+        most = self._read.most_rows_of_a_key(self._mode)
+        if most is not None and count is not None:
+            require_one_row(plan, *most)
+            return self._write(self._result, self._commit(count))
         with _kept(self._result) as result:
             commit = self._commit(require_sound(plan, result, window, self._read.rewritten))
-            rows = with_cut(in_window(result, plan, window), plan, self._columns, self._cut)
-            with _refused_by_delta(plan):
-                if plan.time is None or window is None:
-                    replace_all(rows, self._uri, commit.as_json())
-                else:
-                    replace_window(rows, self._uri, plan.time, window, commit.as_json())
+            return self._write(in_window(result, plan, window), commit)
+
+    def _write(self, result: "DataFrame", commit: RunCommit) -> RunCommit:
+        plan, window = self._plan, self._window
+        rows = with_cut(result, plan, self._columns, self._cut)
+        with evaluated(self._read.rewritten), _refused_by_delta(plan):
+            if plan.time is None or window is None:
+                replace_all(rows, self._uri, commit.as_json())
+            else:
+                replace_window(rows, self._uri, plan.time, window, commit.as_json())
         return commit
 
     def _commit(self, rows: int) -> RunCommit:

@@ -71,6 +71,12 @@ def quoted(name: str) -> str:
     return f"`{escaped}`"
 
 
+def text_literal(text: str) -> str:
+    """A text in Spark's SQL, whatever its characters."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def sql_name(table: str) -> str:
     """What a table of the lakehouse is called in SQL: the last step of its path or URI."""
     return table.rstrip("/").rsplit("/", 1)[-1]

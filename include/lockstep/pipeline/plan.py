@@ -6,7 +6,7 @@ Pure: made from the project's folder, before a database, Kafka or Spark is asked
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -199,8 +199,9 @@ class Plan:
         return self.manifest.outbox
 
 
+@lru_cache
 def plan_of(pipeline: Pipeline) -> Plan:
-    """The plan of a sound pipeline.
+    """The plan of a sound pipeline; made once, for it takes some 20 ms and several layers ask.
 
     Raises PipelineError with what is wrong and what to do: what the query's analysis refuses, a
     type that cannot be read exactly, a table without a primary key, a key of the result that is no

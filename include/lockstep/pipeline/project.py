@@ -42,10 +42,11 @@ class Source:
         return self.manifest.connector or names.connector(self.name)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pipeline:
-    """A pipeline without a problem in its folder or its source's. query: the text of query.sql.
+    """A pipeline without a problem in its folder or its source's, equal to itself alone.
 
+    query: the text of query.sql.
     result_lock: the text of result.lock; None when there is none. checks: None without a file.
     """
 

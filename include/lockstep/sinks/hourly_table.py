@@ -4,7 +4,7 @@ Which columns a pipeline's table has, and what is in them, is the caller's.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -31,22 +31,40 @@ COLLECTED_ROWS_MAX = 20_000
 jobs, which take longer than the rows do: docs/decisions/batch.md."""
 
 
-def require_columns(
+def open_table(
     spark: "SparkSession",
     table_uri: str,
     columns: Mapping[str, str],
     partition: str | None,
     added: Collection[str] = (),
-) -> None:
-    """Raise LakehouseError unless the table, if it is there, has just these columns.
+) -> DeltaTable | None:
+    """The local table as it is now; None where there is none, or where it is in an object store.
+
+    Raises LakehouseError unless the table, if it is there, has just these columns.
 
     columns: the type of each, as Spark writes it. partition: the one column of its partitions.
     added: columns that a table of before may lack; the next run adds them.
     """
-    layout = _layout(spark, table_uri)
-    if layout is None:
-        return
-    found, partitions = layout
+    table = None
+    if local_folder(table_uri) is not None:
+        table = DeltaTable(table_uri) if DeltaTable.is_deltatable(table_uri) else None
+        layout = None if table is None else _layout(table)
+    else:
+        layout = _layout_by_spark(spark, table_uri)
+    if layout is not None:
+        _require_columns(table_uri, *layout, columns, partition, added)
+    return table
+
+
+def _require_columns(
+    table_uri: str,
+    found: Mapping[str, str],
+    partitions: Sequence[str],
+    columns: Mapping[str, str],
+    partition: str | None,
+    added: Collection[str],
+) -> None:
+    """found, partitions: what the table has, and columns, partition, added as in open_table."""
     differences = [
         f"{name} is {found.get(name, 'not there')} and should be {columns.get(name, 'not there')}"
         for name in dict.fromkeys([*columns, *found])
@@ -61,21 +79,24 @@ def require_columns(
         )
 
 
-def _layout(spark: "SparkSession", table_uri: str) -> tuple[dict[str, str], list[str]] | None:
-    """The type of each column, and the columns of the partitions; None without a table.
+def _layout(table: DeltaTable) -> tuple[dict[str, str], list[str]]:
+    """The type of each column, and the columns of the partitions.
 
-    Of a local table read without Spark, which takes a second for it.
+    Without Spark, which takes a second for it.
     """
-    from delta.tables import DeltaTable as SparkDeltaTable
     from pyspark.sql.types import StructType
 
-    if local_folder(table_uri) is not None:
-        if not DeltaTable.is_deltatable(table_uri):
-            return None
-        table = DeltaTable(table_uri)
-        schema = StructType.fromJson(json.loads(table.schema().to_json()))
-        types = {field.name: field.dataType.simpleString() for field in schema}
-        return types, table.metadata().partition_columns
+    schema = StructType.fromJson(json.loads(table.schema().to_json()))
+    types = {field.name: field.dataType.simpleString() for field in schema}
+    return types, table.metadata().partition_columns
+
+
+def _layout_by_spark(
+    spark: "SparkSession", table_uri: str
+) -> tuple[dict[str, str], list[str]] | None:
+    """The same of a table in an object store, whose credentials are Spark's; None without one."""
+    from delta.tables import DeltaTable as SparkDeltaTable
+
     if not SparkDeltaTable.isDeltaTable(spark, table_uri):
         return None
     of_spark = SparkDeltaTable.forPath(spark, table_uri)
@@ -83,32 +104,29 @@ def _layout(spark: "SparkSession", table_uri: str) -> tuple[dict[str, str], list
 
 
 def can_collect(
-    columns: Mapping[str, str], table_uri: str, time: str, window: Window, count: int
+    table: DeltaTable, columns: Mapping[str, str], time: str, window: Window, count: int
 ) -> bool:
     """Whether delta-rs can replace the window's rows, from the memory of this process.
 
     columns: the type of each of the rows' columns. count: how many rows there are, or nearly.
 
-    An object store's credentials are Spark's. delta-rs creates no table, and no columns in a
-    replacement: it checks the rows that stay against the replaced window. Its conditions are on
-    instants.
+    delta-rs creates no columns in a replacement: it checks the rows that stay against the replaced
+    window. Its conditions are on instants.
     """
     if window.end - window.start > _DAY or count > COLLECTED_ROWS_MAX:
         return False
-    if local_folder(table_uri) is None or not DeltaTable.is_deltatable(table_uri):
-        return False
-    there = {field.name for field in DeltaTable(table_uri).schema().fields}
+    there = {field.name for field in table.schema().fields}
     return there.issuperset(columns) and columns[time] == "timestamp"
 
 
 def replace_collected(
-    rows: pa.Table, table_uri: str, time: str, window: Window, metadata: str
+    table: DeltaTable, rows: pa.Table, time: str, window: Window, metadata: str
 ) -> None:
     """As replace_window, where can_collect says so. Raises LakehouseError.
 
     rows: at least one; delta-rs replaces nothing by no rows.
     """
-    replace(DeltaTable(table_uri), rows, inside_for_write(window, quoted(time)), metadata)
+    replace(table, rows, inside_for_write(window, quoted(time)), metadata)
 
 
 def replace_window(

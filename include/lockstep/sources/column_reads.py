@@ -9,7 +9,6 @@ type as PostgreSQL writes it. What the stream's decoder refuses by value, `refus
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from psycopg import sql
 
@@ -17,9 +16,6 @@ from lockstep.model.window import Window
 from lockstep.pipeline.type_table import ValueType
 from lockstep.pipeline.values import ARRAY_FIRST_DAY
 from lockstep.sources.zone_clock import ZoneClock
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 _CASTS = {
     "smallint": "int2",
@@ -32,6 +28,8 @@ _CASTS = {
     "date": "date",
 }
 """PostgreSQL's type by Delta's, of those that have the same values but for a date's range."""
+_CONVERTS = {"date": "date_from_unix_date", "timestamp": "timestamp_micros"}
+"""Spark's function of what is sent for a value of a type; of others it is cast."""
 _FIRST, _LAST = datetime.min, datetime.max
 _OFFSET_MAX = timedelta(days=2)
 """More than any zone's local time is away from UTC."""
@@ -65,15 +63,14 @@ class ColumnRead:
             ).format(array=array, item=self._sent_scalar(sql.Identifier("item")))
         return _cast(array, "text[]") if element.startswith("decimal") else array
 
-    def received(self, sent: "Column") -> "Column":
-        """The value of what PostgreSQL sent, of exactly the type `type.delta`."""
-        from pyspark.sql import functions as F  # noqa: N812
-
-        converts = {"date": F.date_from_unix_date, "timestamp": F.timestamp_micros}
-        convert = converts.get(_element(self.type))
+    def received(self, sent: str) -> str:
+        """The value of what PostgreSQL sent, of exactly the type `type.delta`, in Spark's SQL."""
+        convert = _CONVERTS.get(_element(self.type))
         if convert is None:
-            return sent.cast(self.type.delta)
-        return F.transform(sent, convert) if _is_array(self.type) else convert(sent)
+            return f"CAST({sent} AS {self.type.delta})"
+        if _is_array(self.type):
+            return f"transform({sent}, item -> {convert}(item))"
+        return f"{convert}({sent})"
 
     @property
     def instant(self) -> sql.Composable:

@@ -7,17 +7,13 @@ since a child's change leaves the fact's row as it was.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg import sql
 
 from lockstep.cdc.cuts import XID_SPAN, DatabaseSnapshot
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import Plan
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
 
 _XMIN = "xmin"
 """PostgreSQL's own column: which transaction wrote the row."""
@@ -74,22 +70,19 @@ def _rows_of_child(fact: str, plan: Plan, child: TableName) -> sql.Composed:
     )
 
 
-def origin_column(snapshot: DatabaseSnapshot, plan: Plan) -> "Column":
-    """The column of the rows of a read.
+def origin_column(snapshot: DatabaseSnapshot, plan: Plan) -> str:
+    """The column of the rows of a read, in Spark's SQL.
 
     The row's transaction is one of the 2^32 before the snapshot's next one (xmax), which gives the
     number that the row has of it the upper half.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    xmax = F.lit(snapshot.xmax)
+    xmax, span = f"{snapshot.xmax}L", f"{XID_SPAN}L"
     fields = [
-        (xmax - F.pmod(xmax - F.col(ROW_XID), F.lit(XID_SPAN))).alias("tx_id"),
-        F.col(ROW_COMMITTED_AT).alias("committed_at"),
+        f"{xmax} - pmod({xmax} - {ROW_XID}, {span}) AS tx_id",
+        f"{ROW_COMMITTED_AT} AS committed_at",
+        *([f"{ROW_CHILDREN} AS children"] if plan.children else []),
     ]
-    if plan.children:
-        fields.append(F.col(ROW_CHILDREN).alias("children"))
-    return F.struct(*fields).alias("origin")
+    return f"struct({', '.join(fields)}) AS origin"
 
 
 def origin_value(read: Mapping[str, Any], snapshot: DatabaseSnapshot) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from psycopg import sql
 
+from lockstep.pipeline.names import quoted
+
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 
 class SentColumn(Protocol):
@@ -21,7 +23,7 @@ class SentColumn(Protocol):
     @property
     def sent(self) -> sql.Composable: ...
 
-    def received(self, sent: "Column") -> "Column": ...
+    def received(self, sent: str) -> str: ...
 
 
 def sent_query(
@@ -45,12 +47,14 @@ def received_rows(
 ) -> "DataFrame":
     """The columns' values by their names, of what a sent_query of them gave.
 
-    kept: columns of its `more` expressions, which are taken as they are.
+    kept: columns of its `more` expressions, which are taken as they are. In Spark's SQL, since
+    each call of a function of pyspark asks the JVM several times.
     """
-    received = [
-        one.received(sent[_sent_name(place)]).alias(one.name) for place, one in enumerate(columns)
-    ]
-    return sent.select(*received, *kept)
+    received = (
+        f"{one.received(_sent_name(place))} AS {quoted(one.name)}"
+        for place, one in enumerate(columns)
+    )
+    return sent.selectExpr(*received, *kept)
 
 
 def _sent_name(place: int) -> str:

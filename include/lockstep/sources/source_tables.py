@@ -16,7 +16,6 @@ from psycopg import sql
 from lockstep.cdc.cuts import ExportedSnapshot
 from lockstep.model.window import Window
 from lockstep.pipeline.plan import Plan, PlannedTable
-from lockstep.pipeline.types import ddl
 from lockstep.sources.column_reads import (
     ColumnRead,
     inside,
@@ -149,7 +148,7 @@ class SourceReader:
     ) -> "DataFrame":
         """Raises TypeError should a column not have the type that the plan says."""
         rows = received_rows(self._jdbc.read(query, "source_table", predicates), columns, kept)
-        expected = self._spark.createDataFrame([], ddl(table.types)).dtypes
+        expected = [(name, type_.delta) for name, type_ in table.types.items()]
         if (found := rows.dtypes[: len(expected)]) != expected:
             raise TypeError(f"table {table.name}: read as {found}, planned as {expected}")
         return rows

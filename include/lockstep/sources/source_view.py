@@ -20,6 +20,7 @@ from lockstep.model.window import Window
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.delta_types import arrow_type, is_nested
 from lockstep.pipeline.errors import CatalogError, PipelineError
+from lockstep.pipeline.names import text_literal
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.type_table import ValueType
@@ -34,7 +35,7 @@ from lockstep.sources.snapshot_jdbc import SnapshotJdbc, between
 from lockstep.sources.window_slices import SlotCount, slice_window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = Path(__file__).with_name("catalog_reads") / "view_columns.sql"
 _OPTIONS = {"pushDownPredicate": "false"}
@@ -81,13 +82,12 @@ class ViewColumn:
         json = value if self.pg in ("json", "jsonb") else sql.SQL("to_json({})").format(value)
         return sql.SQL("CAST({} AS text)").format(json)
 
-    def received(self, sent: "Column") -> "Column":
-        """The value of what was sent; Spark fails over a JSON text that is none of the type."""
-        from pyspark.sql import functions as F  # noqa: N812
-
+    def received(self, sent: str) -> str:
+        """The value of what was sent, in Spark's SQL; which fails over a JSON text that is none of
+        the type."""
         if not is_nested(self.delta):
             return self._read.received(sent)
-        return F.from_json(sent, self.delta, {"mode": "FAILFAST"})
+        return f"from_json({sent}, {text_literal(self.delta)}, map('mode', 'FAILFAST'))"
 
     @property
     def published(self) -> sql.Composable:
@@ -248,6 +248,24 @@ class ViewReader:
         query = sent_query(relation, columns, inside, more)
         sent = self._jdbc.read(query, "source_view", predicates)
         return received_rows(sent, columns, kept)
+
+    def most_rows_of_a_key(self, plan: Plan, window: Window) -> tuple[int, tuple]:
+        """Of the window's rows, and that key. PostgreSQL counts, over no more than the key needs.
+
+        plan: of a result with a time.
+        """
+        columns = view_columns(self._connection, plan, self._role)
+        time = next(one for one in columns if one.name == plan.time)
+        query = sql.SQL(
+            "SELECT count(*) AS key_rows, {key} FROM {view} WHERE {inside} "
+            "GROUP BY {key} HAVING count(*) > 1 ORDER BY key_rows DESC LIMIT 1"
+        ).format(
+            key=sql.SQL(", ").join(map(sql.Identifier, plan.key)),
+            view=_name(plan),
+            inside=_inside(time, window),
+        )
+        found = self._connection.execute(query).fetchone()
+        return (found[0], found[1:]) if found else (1, ())
 
     def _slices(self, window: Window, counts: Sequence[SlotCount], slice_rows: int) -> list[str]:
         slices = slice_window(

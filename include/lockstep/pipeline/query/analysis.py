@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from sqlglot import exp
@@ -17,6 +18,7 @@ from lockstep.pipeline.query.lineage import Lineage
 from lockstep.pipeline.query.names import Base, Names, SourceColumn, output, resolve, source_of
 from lockstep.pipeline.query.path import check_windows, path_from_fact
 from lockstep.pipeline.query.shape import check_shape
+from lockstep.pipeline.query.single import is_one_row_a_fact
 from lockstep.pipeline.query.text import SqlText
 from lockstep.pipeline.query.tree import mark, parse_query, relation_nodes, span_of
 
@@ -69,6 +71,11 @@ class Query:
     outputs: tuple[OutputColumn, ...]
     names: Names = field(repr=False, compare=False)
     path: tuple[Scope, ...] = field(repr=False, compare=False)
+
+    @cached_property
+    def is_one_row_a_fact(self) -> bool:
+        """Whether each fact is seen to have just one row in the result (single.py)."""
+        return is_one_row_a_fact(self.names, self.path)
 
     def copied(self, name: str) -> Base | None:
         """The column that an output is a plain copy of; None when it is none."""

@@ -3,6 +3,7 @@
 Works on the tree that sqlglot's `qualify` has made of a text of the allowed shape.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -18,6 +19,9 @@ from lockstep.pipeline.query.text import SqlText
 from lockstep.pipeline.query.tree import is_derived, relation_nodes, span_of
 
 Source = exp.Table | Scope
+_INTEGERS = {"smallint", "integer", "bigint"}
+_TEXTS = {"text", "character varying"}
+_FLOATS = {"real", "double precision"}
 
 
 @dataclass(frozen=True, order=True)
@@ -65,6 +69,15 @@ class Names:
         table = self.table(node)
         column = next(one.name for one in table.columns if one.name.lower() == name.lower())
         return SourceColumn(table.name, column)
+
+    def kind(self, column: SourceColumn, *, is_element: bool = False) -> str:
+        """Types of one kind are equal as the source's values are; floats only as no other is."""
+        type_ = self.catalog.table(column.table).column(column.column).type
+        type_ = re.sub(r"\(.*?\)", "", type_)
+        type_ = type_.removesuffix("[]") if is_element else type_
+        if type_ in _FLOATS:
+            return f"{column} of floats"
+        return "integer" if type_ in _INTEGERS else "text" if type_ in _TEXTS else type_
 
     def base(self, scope: Scope, node: exp.Expr) -> Base | None:
         """What a value is a copy of: through queries and explode. None of a computed value."""

@@ -15,7 +15,6 @@ A look-up follows all equalities between the same two tables of one SELECT, such
 of several columns.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -29,9 +28,6 @@ from lockstep.pipeline.query.keys import grouped
 from lockstep.pipeline.query.names import Base, Names, SourceColumn, output, source_of, visible_in
 from lockstep.pipeline.query.tree import conjuncts, relation_nodes, span_of
 
-_INTEGERS = {"smallint", "integer", "bigint"}
-_TEXTS = {"text", "character varying"}
-_FLOATS = {"real", "double precision"}
 _Equalities = tuple[tuple[SourceColumn, Base], ...]
 
 
@@ -244,7 +240,8 @@ class _Plan:
         return replace(edge, columns=columns, from_columns=from_columns)
 
     def _compares(self, column: SourceColumn, base: Base) -> bool:
-        return self._kind(column) == self._kind(base.column, is_element=base.is_element)
+        kind = self.names.kind(base.column, is_element=base.is_element)
+        return self.names.kind(column) == kind
 
     def _is_followed(self, step: Reach) -> bool:
         """Whether the step is there, and none from it on adds rows that it would lead on from."""
@@ -252,15 +249,6 @@ class _Plan:
             return False
         last = len(self.steps) - 1 - self.steps[::-1].index(step)
         return all(later.table != step.from_table for later in self.steps[last:])
-
-    def _kind(self, column: SourceColumn, *, is_element: bool = False) -> str:
-        """Types of one kind are equal as the source's values are; floats only as no other is."""
-        type_ = self.names.catalog.table(column.table).column(column.column).type
-        type_ = re.sub(r"\(.*?\)", "", type_)
-        type_ = type_.removesuffix("[]") if is_element else type_
-        if type_ in _FLOATS:
-            return f"{column} of floats"
-        return "integer" if type_ in _INTEGERS else "text" if type_ in _TEXTS else type_
 
 
 def _is_known(scope: Scope, column: exp.Column, reached: set[str]) -> bool:
