@@ -30,7 +30,7 @@ from lockstep.sources.errors import PostgresUnavailableError, SourceValueError
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tests.plant.conftest import PlantProject
+from tests.plant.conftest import Kept, PlantProject
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
@@ -525,13 +525,3 @@ def test_the_command_prints_rows_table_and_cut(
     assert table == f"table: {filled.settings.table_uri(filled.plan.hourly_table)}"
     assert re.fullmatch(r"cut: snapshot \d+:\d+:\S*, marker LSN \d+, run \S{36}", cut)
     assert rows_of(filled) == expected(filled)
-
-
-class Kept:
-    """A session that stays when it is stopped."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.newSession = spark.newSession
-
-    def stop(self) -> None:
-        pass

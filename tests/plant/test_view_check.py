@@ -4,17 +4,19 @@ from decimal import Decimal
 
 import pytest
 from lockstep.batch.errors import ResultRefusedError
-from lockstep.batch.preview import preview
+from lockstep.batch.preview import preview, previews
 from lockstep.batch.view_check import KEPT_OF_A_KIND, ViewCheck, check_view
 from lockstep.cli.pipeline_rows import _show
 from lockstep.model.window import Window
+from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.folder import QUERY_FILE
 from lockstep.pipeline.plan import plan_of
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
 from lockstep.pipeline.result import RESULT_FILE
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from tests.plant.conftest import PlantProject
+from tests.plant.conftest import Kept, PlantProject
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
@@ -113,8 +115,39 @@ def test_a_preview_has_the_first_rows_of_the_query_and_needs_no_lock(
     names = seen.plant
     (seen.folder / PIPELINES / names.pipeline / RESULT_FILE).unlink()
     pipeline = seen.project.pipeline(names.pipeline)
-    rows = preview(spark, seen.settings, pipeline, WINDOW, 3)
+    rows = preview(spark, seen.settings, pipeline, WINDOW, 3).rows
     assert [row[names.measured_at].minute for row in rows] == [0, 1, 2]
     assert [row[names.sensor_name] for row in rows] == ["sensor 3", None, "sensor 1"]
     assert tuple(rows[0]) == plan_of(pipeline).outputs
     assert not (seen.folder / "lakehouse").exists()
+
+
+def test_a_watched_preview_follows_the_files_in_one_session(
+    spark: SparkSession, seen: PlantProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong with a file is shown in place of the rows, until the next change."""
+    monkeypatch.setattr("lockstep.settings.Settings.load", lambda: seen.settings)
+    sessions = [Kept(spark)]
+    monkeypatch.setattr("lockstep.spark.spark_session", lambda *_: sessions.pop())
+    names = seen.plant
+    query = seen.folder / PIPELINES / names.pipeline / QUERY_FILE
+    written = query.read_text()
+    shown = previews(names.pipeline, WINDOW.start.isoformat(), WINDOW.end.isoformat(), 2)
+    first = next(shown)
+    assert [row[names.sensor_name] for row in first.rows] == ["sensor 3", None]
+    query.write_text(written.replace(f"s.{names.name} AS", f"s.{names.name} ASS", 1))
+    wrong = next(shown)
+    assert isinstance(wrong, PipelineError)
+    assert "query.sql:" in str(wrong)
+    query.write_text(written.replace(f"s.{names.name} AS", f"upper(s.{names.name}) AS", 1))
+    assert [row[names.sensor_name] for row in next(shown).rows] == ["SENSOR 3", None]
+    assert not sessions
+
+
+def test_a_preview_of_no_pipeline_is_refused_before_spark(
+    seen: PlantProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lockstep.settings.Settings.load", lambda: seen.settings)
+    monkeypatch.setattr("lockstep.spark.spark_session", lambda *_: pytest.fail("a session"))
+    with pytest.raises(PipelineError, match="no_such"):
+        next(previews("no_such", "", "", 2))
