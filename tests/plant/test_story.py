@@ -4,6 +4,7 @@ The command is that of the wheel, in an environment that has nothing else of thi
 """
 
 import atexit
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.capture.connectors import of_source
 from lockstep.capture.reset import remove_capture
+from lockstep.new_project.create import FILES
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.project_files import PIPELINES
 from lockstep.pipeline.result import RESULT_FILE
@@ -33,6 +35,17 @@ HOUR = ("2026-01-01T11:00Z", "2026-01-01T12:00Z")
 AT = "2026-01-01 11:20:00Z"
 SECONDS_MAX = 120.0
 WAITING = 3
+AS_A_NOTEBOOK = """
+import ast, json, sys
+names = {}
+for text in json.loads(sys.argv[1]):
+    *before, last = ast.parse(text).body
+    if not isinstance(last, ast.Expr):
+        before.append(last)
+    exec(compile(ast.Module(before, []), "cell", "exec"), names)
+    if isinstance(last, ast.Expr):
+        print(eval(compile(ast.Expression(last.value), "cell", "eval"), names))
+"""
 
 
 @cache
@@ -129,6 +142,7 @@ def test_a_drift_is_named_from_source_add_to_compare(
             tolerate(plant, "")
             refused = compared_when_due(plant, code=1)
             status = ran(plant, "--pipeline", names.pipeline, "parity", "status")
+            read = run_notebook(plant)
     finally:
         remove_capture(plant.settings, of_source(plant.settings, plant.source, ()))
 
@@ -139,7 +153,27 @@ def test_a_drift_is_named_from_source_add_to_compare(
         assert f"transaction {planted}" in words
     assert "✗" in status, "the ledger keeps what was found"
     assert max(map(len, shown.splitlines())) <= 100
+    assert "dimension_drift" in read
     print(shown)  # noqa: T201 - to look at
+
+
+def run_notebook(project: PlantProject) -> str:
+    """What the new project's notebook shows: the last value of each cell."""
+    cells = json.loads((FILES / "notebooks" / "tables.ipynb").read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    (line, *_), environment = command(project)
+    python = Path(line).with_name("python")
+    done = subprocess.run(
+        [str(python), "-c", AS_A_NOTEBOOK, json.dumps(texts)],
+        env={**environment, "LOCKSTEP_PIPELINE": project.plant.pipeline},
+        cwd=project.folder,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def planted_drift(project: PlantProject) -> int:
