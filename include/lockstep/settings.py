@@ -187,7 +187,8 @@ class Settings(BaseSettings):
         raise ConfigurationError(
             f"no password for the role `{role}` of source {source}: set {name} in the "
             f"environment, or {name}{IN_FILE} to the path of a file that holds it, or write either "
-            f"to {self.secrets_path}"
+            f"to {self.secrets_path}; what Airflow starts may have it in Airflow's connection "
+            f"{source_connection(source, role)}"
         )
 
     def find_source_password(self, source: str, role: str) -> Password | None:
@@ -284,6 +285,11 @@ def password_setting(user: Role | KafkaUser) -> str:
 def source_password_setting(source: str, role: str) -> str:
     """The same of a source's role: `read` or `capture`, or one of its `logins`."""
     return f"LOCKSTEP_SOURCE_{source.upper()}_{role.upper()}_PASSWORD"
+
+
+def source_connection(source: str, role: str) -> str:
+    """The connection in Airflow that may have the same password."""
+    return f"lockstep_{source}_{role}"
 
 
 IN_FILE = "_FILE"

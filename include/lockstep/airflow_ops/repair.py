@@ -14,10 +14,10 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from lockstep.airflow_ops.source_passwords import task_settings
 from lockstep.errors import LockstepError, WindowError, WindowNotWrittenError
 from lockstep.model.window import Window
 from lockstep.repair.errors import RepairRefusedError
-from lockstep.settings import Settings
 
 ANSWERED_WITHIN = timedelta(days=1)
 """After that an approval counts as rejected: what it showed is old."""
@@ -35,7 +35,7 @@ def plan(pipeline: str, start: str, end: str) -> dict[str, Any]:
 
     with _airflow_errors():
         window = Window.parse(start, end)
-        found = plan_repair(Settings.load_for(pipeline), window)
+        found = plan_repair(task_settings(pipeline), window)
     if not found.changed:
         raise AirflowSkipException(headline(found))
     return {
@@ -57,7 +57,7 @@ def merge(pipeline: str, planned: Mapping[str, Any], response: Mapping[str, Any]
     user = response.get("responded_by_user") or {}
     with _airflow_errors():
         done = repair_window(
-            Settings.load_for(pipeline),
+            task_settings(pipeline),
             Window.parse(planned["window_start"], planned["window_end"]),
             planned["approved"],
             user.get("name") or user.get("id") or UNKNOWN_USER,

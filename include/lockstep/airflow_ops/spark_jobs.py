@@ -11,6 +11,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from lockstep.airflow_names import SPARK_CONNECTION
+from lockstep.airflow_ops.source_passwords import task_settings
 from lockstep.errors import LockstepError
 from lockstep.settings import Settings
 from lockstep.spark import spark_conf
@@ -40,7 +41,10 @@ class SparkJobOperator(SparkSubmitOperator):
 
     def execute(self, context: dict[str, Any]) -> None:
         """Raises AirflowException with the job's error, or the provider's when the job has none."""
-        settings = Settings.load_for(self.pipeline)
+        try:
+            settings = task_settings(self.pipeline)
+        except LockstepError as error:
+            raise AirflowException(str(error)) from None
         self.conf = {**self.conf, **spark_conf(settings, _rows_expected(settings))}
         try:
             super().execute(context)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from lockstep.airflow_ops.source_passwords import task_settings
 from lockstep.airflow_ops.stream_health import StreamHealthTrigger, WakeReason
 from lockstep.errors import LockstepError
 from lockstep.settings import Settings
@@ -100,9 +101,9 @@ class SuperviseStreamOperator(BaseOperator):
         from lockstep.supervise import keeper
         from lockstep.supervise.logs import log_of
 
-        settings = Settings.load_for(self.pipeline)
         make_run = keeper.restart if restarts else keeper.ensure_running
         try:
+            settings = task_settings(self.pipeline)
             is_started = make_run(settings, self.mode, self._desired_by, restarts)
         except StreamFailedError as error:
             self.log.warning("%s", error)
@@ -152,7 +153,7 @@ class SuperviseStreamOperator(BaseOperator):
             self._give_up(step.restarts, why)
         self.log.warning("%s; restart %d of %s", why, step.number, self.restarts_max)
         try:
-            settings = Settings.load_for(self.pipeline)
+            settings = task_settings(self.pipeline)
             connector.restart_failed(settings, connector_of(settings))
         except LockstepError as error:
             self.log.warning("The connector could not be restarted: %s", error)
