@@ -6,6 +6,7 @@ tables, checkpoints, heartbeats, and the files of PostgreSQL, which hold Airflow
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -33,7 +34,12 @@ def passwords_of(settings: Settings) -> dict[str, bytes]:
     found = {f"LOCKSTEP_{name.upper()}": getattr(settings, name) for name in fields}
     known = {name: value.get_secret_value() for name, value in found.items() if value is not None}
     stored = settings.secrets_path.read_text(encoding="utf-8").splitlines()
-    known |= dict(line.split("=", 1) for line in stored if "=" in line)
+    given = dict(line.split("=", 1) for line in stored if "=" in line) | os.environ
+    known |= {
+        name: value
+        for name, value in given.items()
+        if name.startswith("LOCKSTEP_SOURCE_") and name.endswith("_PASSWORD")
+    }
     keys = settings.home / "airflow" / "keys.json"
     if keys.exists():
         known |= json.loads(keys.read_text(encoding="utf-8"))

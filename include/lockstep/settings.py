@@ -184,11 +184,16 @@ class Settings(BaseSettings):
         if found := self.find_source_password(source, role):
             return found
         name = source_password_setting(source, role)
+        elsewhere = (
+            "; what Airflow starts may have it in Airflow's connection "
+            f"{source_connection(source, role)}"
+            if role in SOURCE_ROLES
+            else ", or run `lockstep up`, which makes it"
+        )
         raise ConfigurationError(
             f"no password for the role `{role}` of source {source}: set {name} in the "
             f"environment, or {name}{IN_FILE} to the path of a file that holds it, or write either "
-            f"to {self.secrets_path}; what Airflow starts may have it in Airflow's connection "
-            f"{source_connection(source, role)}"
+            f"to {self.secrets_path}{elsewhere}"
         )
 
     def find_source_password(self, source: str, role: str) -> Password | None:
@@ -283,8 +288,13 @@ def password_setting(user: Role | KafkaUser) -> str:
 
 
 def source_password_setting(source: str, role: str) -> str:
-    """The same of a source's role: `read` or `capture`, or one of its `logins`."""
-    return f"LOCKSTEP_SOURCE_{source.upper()}_{role.upper()}_PASSWORD"
+    """The same of a source's role: `read` or `capture`, or one of its `logins`.
+
+    Two underscores are before a login, and no source's name has two in a row or one at its end: so
+    no two of them share a variable.
+    """
+    separator = "_" if role in SOURCE_ROLES else "__"
+    return f"LOCKSTEP_SOURCE_{source.upper()}{separator}{role.upper()}_PASSWORD"
 
 
 def source_connection(source: str, role: str) -> str:
@@ -292,6 +302,8 @@ def source_connection(source: str, role: str) -> str:
     return f"lockstep_{source}_{role}"
 
 
+SOURCE_ROLES = ("read", "capture")
+"""What source.toml calls the roles that Lockstep signs in as."""
 IN_FILE = "_FILE"
 """After the name of a source's password: the path of a file that holds it, as Docker's and
 Kubernetes' secrets are."""

@@ -30,6 +30,8 @@ _CONF = {
     # A quiet hour is a commit too: it carries the cut, and distinguishes it from an hour that never
     # ran.
     "spark.databricks.delta.skipRecordingEmptyCommits": "false",
+    # A query's text and a column's name are what they are, ${…} included.
+    "spark.sql.variable.substitute": "false",
     # The progress bar garbles task logs.
     "spark.ui.showConsoleProgress": "false",
 }

@@ -28,6 +28,7 @@ from tests.pipeline.histories import (
     valid_at,
 )
 from tests.pipeline.shapes import PIZZERIA, SHAPES
+from tests.pipeline.test_query_single import ONE
 
 pytestmark = pytest.mark.spark
 
@@ -115,7 +116,7 @@ def test_a_fact_that_is_seen_to_have_one_row_has_one(
     evaluation: Callable[[int], Evaluation], seed: int
 ) -> None:
     evaluated = evaluation(seed)
-    seen = [analysed(sql) for sql in SHAPES.values()]
+    seen = [analysed(sql) for sql in (*SHAPES.values(), *ONE.values())]
     for query in [one for one in seen if one.is_one_row_a_fact]:
         rows = evaluated.session.sql(at_rewrite(query).text).collect()
         found = Counter((row["id"], row["at_lsn"]) for row in rows)

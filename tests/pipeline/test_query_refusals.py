@@ -171,6 +171,18 @@ REFUSED = {
         f"SELECT o.id, ARRAY_SORT({HERE}COLLECT_LIST(i.id), (a, b) -> 0) AS x {ITEMS} GROUP BY 1",
         "without a lambda",
     ),
+    "plus before a column": (f"SELECT {HERE}+id AS id FROM orders", "makes a number of it"),
+    "plus in a condition": (
+        f"SELECT o.id {ITEMS} LEFT JOIN pizzas p ON p.name = {HERE}+i.amount",
+        "makes a number of it",
+    ),
+    "exists in a condition": (
+        (
+            "SELECT o.id FROM orders o LEFT JOIN clients c ON c.id = o.id "
+            f"AND EXISTS (SELECT {HERE}1 FROM items i WHERE i.id = c.id)"
+        ),
+        "in a JOIN's condition",
+    ),
     "generator": (f"SELECT id, {HERE}EXPLODE(pizzas) AS x FROM orders", "multiplies rows unseen"),
     "order with equals": (
         (

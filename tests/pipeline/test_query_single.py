@@ -1,8 +1,10 @@
 """Which queries are seen to give each fact one row. tests/pipeline/test_at_spark.py tries them."""
 
 import pytest
+from lockstep.pipeline.catalog import Catalog, Column, Table, TableName
+from lockstep.pipeline.query.analysis import analyse
 
-from tests.pipeline.histories import analysed
+from tests.pipeline.histories import FILE, analysed
 from tests.pipeline.shapes import PIZZERIA, SHAPES
 
 JOINED = "SELECT o.id, c.name FROM orders o LEFT JOIN clients c ON"
@@ -58,6 +60,37 @@ def test_what_gives_a_fact_one_row_is_seen(name: str) -> None:
 @pytest.mark.parametrize("name", SEVERAL)
 def test_what_may_give_a_fact_several_rows_is_not_taken_for_one(name: str) -> None:
     assert not analysed(SEVERAL[name]).is_one_row_a_fact
+
+
+@pytest.mark.parametrize(
+    ("key", "reference", "is_one"),
+    [
+        ("numeric(10,2)", "numeric(10,2)", True),
+        ("numeric(12,4)", "numeric(10)", True),
+        ("numeric(20,15)", "numeric(30)", False),
+        ("numeric(38,10)", "numeric(38)", False),
+        ("text", "character varying(9)", True),
+        ("text", "bigint", False),
+        ("smallint", "bigint", True),
+        ("double precision", "double precision", False),
+    ],
+)
+def test_types_whose_comparison_in_spark_makes_keys_equal_are_not_compared(
+    key: str, reference: str, *, is_one: bool
+) -> None:
+    """Spark compares numerics of together over 38 digits by fewer behind the point."""
+    tables = (
+        table("facts", Column("id", "bigint"), Column("ref", reference)),
+        table("things", Column("code", key), Column("name", "text")),
+    )
+    sql = "SELECT f.id, t.name FROM facts f LEFT JOIN things t ON t.code = f.ref"
+    query = analyse(sql, FILE, Catalog("some", tables), TableName.parse("facts"), ("id",))
+    assert query.is_one_row_a_fact == is_one
+
+
+def table(name: str, *columns: Column) -> Table:
+    """Whose primary key is the first column."""
+    return Table(TableName.parse(name), columns, (columns[0].name,))
 
 
 def test_most_shapes_with_one_row_are_seen() -> None:

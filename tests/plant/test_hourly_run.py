@@ -23,6 +23,7 @@ from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.errors import CatalogError, PipelineError
+from lockstep.pipeline.query.analysis import Query
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS, ORIGIN
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.delta import open_table
@@ -348,6 +349,11 @@ UNREADY: dict[str, Unsound] = {
         PostgresUnavailableError,
         "the role $reader may not read $id, $sensor_id, $value, $taken_at of table $schema.$fact",
     ),
+    "another table inherits from it": (
+        "CREATE TABLE $schema.more () INHERITS ($schema.$sensor)",
+        CatalogError,
+        "other tables inherit from table $schema.$sensor (INHERITS)",
+    ),
     "policies hide rows": (
         "ALTER TABLE $site ENABLE ROW LEVEL SECURITY",
         PostgresUnavailableError,
@@ -475,15 +481,27 @@ def test_what_cannot_be_right_is_refused_and_changes_nothing(
     assert (table.version(), sorted(table.file_uris())) == (0, files)
 
 
+def test_collected_rows_that_are_not_sound_are_refused_whatever_is_known_of_the_query(
+    spark: SparkSession, filled: PlantProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(spark, filled)
+    two_sites_of_a_code(filled)
+    monkeypatch.setattr(Query, "is_one_row_a_fact", True)
+    with pytest.raises(ResultRefusedError, match="has 2 rows of the key"):
+        run(spark, filled)
+    assert table_of(filled).version() == 0
+
+
 @pytest.mark.parametrize(("spoil", "kind", "message"), UNSOUND[1:3] + UNSOUND[-1:])
-def test_what_spark_writes_as_it_comes_is_refused_and_there_is_no_table(
+def test_an_unsound_first_window_is_refused_and_there_is_no_table(
     spark: SparkSession,
     filled: PlantProject,
     spoil: Callable[[PlantProject], None],
     kind: type[LockstepError],
     message: str,
 ) -> None:
-    """No table is there that the rows could be collected for."""
+    """By Spark, for no table is there that rows are collected for: two by its check, one as it
+    writes."""
     spoil(filled)
     with pytest.raises(kind) as refused:
         run(spark, filled)

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from lockstep.accounts import Role
 from lockstep.devstack import postgres_database
-from lockstep.errors import ConfigurationError, ServiceError
+from lockstep.errors import ServiceError
 from lockstep.pipeline.project_files import SOURCES
 from lockstep.settings import Settings, source_password_setting
 
@@ -46,7 +46,7 @@ def sign_in(settings: Settings, password: str) -> None:
 def test_a_login_signs_in_with_its_password_and_with_the_next_one(
     clinic: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigurationError, match="LOCKSTEP_SOURCE_CLINIC_CLINIC_NURSE_PASSWORD"):
+    with pytest.raises(ServiceError, match="LOCKSTEP_SOURCE_CLINIC__CLINIC_NURSE_PASSWORD"):
         postgres_database.prepare_database(clinic)
     for password in ("the first", "the next"):
         monkeypatch.setenv(source_password_setting(SOURCE, LOGIN), password)

@@ -11,9 +11,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lockstep.pipeline.folder import read_source_manifest
-from lockstep.settings import Settings, source_connection, source_password_setting
-
-_ROLES = ("read", "capture")
+from lockstep.settings import SOURCE_ROLES, Settings, source_connection, source_password_setting
 
 
 def task_settings(pipeline: str) -> Settings:
@@ -25,7 +23,7 @@ def task_settings(pipeline: str) -> Settings:
     settings = Settings.load_for(pipeline)
     source = settings.names.source
     if read_source_manifest(settings.project, source).host is not None:
-        for role in _ROLES:
+        for role in SOURCE_ROLES:
             if settings.find_source_password(source, role) is None:
                 _take(source, role)
     return settings

@@ -106,7 +106,7 @@ class _Replacement:
     def of_few(self) -> RunCommit | None:
         """Rows of an hour go through this process's memory, which checks them as they are there.
 
-        None where they cannot, or where they are not sound: nothing is written then.
+        None where they cannot. What is not sound is left to Spark's check, which says why.
         """
         plan, window, count, table = self._plan, self._window, self._facts, self._table
         if table is None or plan.time is None or window is None or count is None:
@@ -116,7 +116,7 @@ class _Replacement:
         rows = with_cut(self._result, plan, self._columns, self._cut)
         collected = collected_if_sound(rows, plan, window, count, self._read.rewritten)
         if collected is None:
-            return None
+            return self._checked()
         commit = self._commit(collected.num_rows)
         if collected.num_rows:
             replace_collected(table, collected, plan.time, window, commit.as_json())
@@ -130,11 +130,16 @@ class _Replacement:
         Rows that can be written as they come are neither kept nor counted first, which takes a
         fifth of such a run: docs/decisions/batch.md.
         """
-        plan, window, count = self._plan, self._window, self._facts
+        plan, count = self._plan, self._facts
         most = self._read.most_rows_of_a_key(self._mode)
         if most is not None and count is not None:
             require_one_row(plan, *most)
             return self._write(self._result, self._commit(count))
+        return self._checked()
+
+    def _checked(self) -> RunCommit:
+        """Whatever is known of the query: its rows are kept, and looked through before a write."""
+        plan, window = self._plan, self._window
         with _kept(self._result) as result:
             commit = self._commit(require_sound(plan, result, window, self._read.rewritten))
             return self._write(in_window(result, plan, window), commit)

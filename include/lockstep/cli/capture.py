@@ -33,6 +33,7 @@ def reset(
 
     Refused while a stream runs. If it is broken off, do it again.
     """
+    from lockstep.accounts import KafkaUser
     from lockstep.capture.source_capture import begin_again
     from lockstep.pipeline.project import read_project
     from lockstep.supervise import lease
@@ -40,6 +41,7 @@ def reset(
     console = Console(soft_wrap=True)
     settings = Settings.load()
     names = settings.names
+    settings.password(KafkaUser.ADMIN)  # deletes the topic: asked for before anything is changed
     console.print(WARNING.format(slot=names.slot, topic=names.change_topic), highlight=False)
     if not yes:
         typer.confirm("Begin from scratch?", abort=True)

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from lockstep.accounts import AIRFLOW_DATABASE, Role
-from lockstep.errors import ServiceError
+from lockstep.errors import ConfigurationError, ServiceError
 from lockstep.pipeline.folder import source_manifests
 from lockstep.pipeline.project_files import SOURCE_FILE, SOURCES
 from lockstep.settings import Settings
@@ -70,21 +70,21 @@ def prepare_database(settings: Settings) -> None:
 
     Guarantees: a prepared server is left as it is, without a single write; a database gets its SQL
     whole or not at all, and one whose SQL fails keeps no other from being prepared. Raises
-    ServiceError naming each file that fails and each login that is no role, ConfigurationError for
-    a login without a password, psycopg.OperationalError when the server is lost.
+    ServiceError naming each file that fails and each login that is no role or has no password,
+    psycopg.OperationalError when the server is lost.
     """
     failures, source_of_login = [], {}
     with _connect(settings, "postgres") as admin:
         _prepare_server(admin)
+        for role in Role:
+            if role is not Role.ADMIN:
+                _set_password(settings, admin, role, settings.password(role))
         for one in _source_databases(settings.project):
             try:
                 _prepare(settings, admin, one)
                 _set_logins(settings, admin, one, source_of_login)
-            except ServiceError as error:
+            except (ServiceError, ConfigurationError) as error:
                 failures.append(str(error))
-        for role in Role:
-            if role is not Role.ADMIN:
-                _set_password(settings, admin, role, settings.password(role))
     if failures:
         raise ServiceError("\n".join(failures))
 
@@ -204,7 +204,8 @@ def _signs_in(admin: psycopg.Connection, role: str) -> bool:
 
 def _set_password(settings: Settings, admin: psycopg.Connection, role: str, password: str) -> None:
     """Unless it works already; hashed here, so that the server never logs it."""
-    if _can_sign_in(settings, role, password):
+    has_one = "SELECT FROM pg_authid WHERE rolname = %s AND rolpassword IS NOT NULL"
+    if admin.execute(has_one, [role]).rowcount and _can_sign_in(settings, role, password):
         return
     hashed = admin.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256")
     admin.execute(

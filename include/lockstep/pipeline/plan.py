@@ -201,7 +201,7 @@ class Plan:
 
 @lru_cache
 def plan_of(pipeline: Pipeline) -> Plan:
-    """The plan of a sound pipeline; made once, for it takes some 20 ms and several layers ask.
+    """The plan of a sound pipeline; made once for each as it was read, since it takes 20 ms.
 
     Raises PipelineError with what is wrong and what to do: what the query's analysis refuses, a
     type that cannot be read exactly, a table without a primary key, a key of the result that is no

@@ -66,8 +66,10 @@ EMBEDDED_ROLES = Roles(read=Role.BATCH_READER, capture=Role.CDC)
 
 def _login(role: str) -> str:
     if not _ROLE.fullmatch(role):
-        raise ValueError(f"{shown(role)} is no login: write 1 to 63 of a-z, 0-9 and _")
-    if role in set(Role):
+        raise ValueError(
+            f"{shown(role)} is no login: write 1 to 63 of a-z, 0-9 and _, a letter or _ first"
+        )
+    if role in {*Role, "read", "capture"}:
         raise ValueError(f"{shown(role)} is a role of Lockstep's own: take it out")
     return role
 
@@ -99,7 +101,7 @@ class SourceManifest(Strict):
         (),
         description="without a host: the roles of the source's applications, of its "
         "database/roles.sql, that get a password from `lockstep up`, "
-        "LOCKSTEP_SOURCE_<source>_<role>_PASSWORD",
+        "LOCKSTEP_SOURCE_<source>__<role>_PASSWORD",
         json_schema_extra={"uniqueItems": True},
     )
     slot: Annotated[str, AfterValidator(_slot)] | None = Field(

@@ -78,16 +78,25 @@ def _type(column: Column, catalog: Catalog) -> str:
 def require_rights(
     connection: psycopg.Connection, table: TableName, columns: Collection[str], role: str
 ) -> None:
-    """Raise PostgresUnavailableError unless this role, the connection's, may read these columns."""
+    """Raise PostgresUnavailableError unless this role, the connection's, may read these columns.
+
+    CatalogError for a table from which others inherit (INHERITS, not PARTITION OF): its primary key
+    does not cover their rows, and their changes are not in the log under its name.
+    """
     values = {"schema": table.schema, "table": table.name, "columns": [*columns]}
     rights = connection.execute(_RIGHTS.read_text(encoding="utf-8"), values).fetchall()
-    refused = [name for name, may_read, _ in rights if not may_read]
+    refused = [name for name, may_read, _, _ in rights if not may_read]
     if refused:
         raise PostgresUnavailableError(
             f"the role {role} may not read {', '.join(refused)} of table {table}: GRANT USAGE "
             f"ON SCHEMA {table.schema} and SELECT ON {table} TO {role}"
         )
-    if any(has_hidden_rows for _, _, has_hidden_rows in rights):
+    if any(has_heirs for *_, has_heirs in rights):
+        raise CatalogError(
+            f"other tables inherit from table {table} (INHERITS), whose rows it shows without its "
+            "primary key and its changes: let it be partitioned, or leave it out of the query"
+        )
+    if any(has_hidden_rows for _, _, has_hidden_rows, _ in rights):
         raise PostgresUnavailableError(
             f"row-level security of table {table} may hide rows from the role {role}, which "
             f"the streams see: ALTER ROLE {role} BYPASSRLS, or leave the table out of the query"

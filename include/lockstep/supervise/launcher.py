@@ -27,6 +27,7 @@ from lockstep.host.process import Launch, ProcessRecord
 from lockstep.model.modes import PUBLISHER
 from lockstep.settings import (
     IN_FILE,
+    SOURCE_ROLES,
     Settings,
     holds_password,
     password_setting,
@@ -172,7 +173,7 @@ def _launch(settings: Settings, modes: Sequence[str], log: Path) -> Launch:
 def _environment(settings: Settings) -> Mapping[str, str]:
     """Ours without what belongs to an Airflow task, and without passwords of no use to a driver."""
     source = settings.names.source
-    own = {source_password_setting(source, purpose) for purpose in ("read", "capture")}
+    own = {source_password_setting(source, role) for role in SOURCE_ROLES}
     kept = {
         name: value
         for name, value in os.environ.items()

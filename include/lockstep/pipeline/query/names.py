@@ -22,6 +22,9 @@ Source = exp.Table | Scope
 _INTEGERS = {"smallint", "integer", "bigint"}
 _TEXTS = {"text", "character varying"}
 _FLOATS = {"real", "double precision"}
+_NUMERIC = re.compile(r"numeric\((\d+)(?:,(\d+))?\)")
+_DIGITS_MAX = 38
+"""Of a decimal in Spark; a comparison of two that need more loses digits behind the point."""
 
 
 @dataclass(frozen=True, order=True)
@@ -70,10 +73,26 @@ class Names:
         column = next(one.name for one in table.columns if one.name.lower() == name.lower())
         return SourceColumn(table.name, column)
 
+    def compares(self, column: SourceColumn, other: Base) -> bool:
+        """Whether Spark finds the two equal as the source does: no cast makes other values."""
+        kinds = self.kind(column), self.kind(other.column, is_element=other.is_element)
+        types = self._type(column), self._type(other.column)
+        numerics = [_NUMERIC.match(type_) for type_ in types]
+        if kinds[0] == "numeric" and not all(numerics):
+            return types[0] == types[1]
+        if all(numerics):
+            digits = [(int(one[1]), int(one[2] or 0)) for one in numerics if one]
+            before = max(precision - scale for precision, scale in digits)
+            if before + max(scale for _, scale in digits) > _DIGITS_MAX:
+                return False
+        return kinds[0] == kinds[1]
+
+    def _type(self, column: SourceColumn) -> str:
+        return self.catalog.table(column.table).column(column.column).type
+
     def kind(self, column: SourceColumn, *, is_element: bool = False) -> str:
         """Types of one kind are equal as the source's values are; floats only as no other is."""
-        type_ = self.catalog.table(column.table).column(column.column).type
-        type_ = re.sub(r"\(.*?\)", "", type_)
+        type_ = re.sub(r"\(.*?\)", "", self._type(column))
         type_ = type_.removesuffix("[]") if is_element else type_
         if type_ in _FLOATS:
             return f"{column} of floats"

@@ -213,7 +213,7 @@ class _Plan:
         self, node: exp.Table, column: exp.Column, base: Base, others: _Equalities
     ) -> bool:
         found = self.names.source_column(node, column.name)
-        if not self._compares(found, base):
+        if not self.names.compares(found, base):
             return False
         edge = Reach(
             found.table,
@@ -232,16 +232,12 @@ class _Plan:
         """One look-up by this equality and those that compare as it does, each column once."""
         by_column = dict(edge.equalities)
         for column, base in others:
-            if self._compares(column, base):
+            if self.names.compares(column, base):
                 by_column.setdefault(column.column, base.column.column)
         key = self.names.catalog.table(edge.table).key
         columns = key if key and by_column.keys() >= set(key) else tuple(by_column)
         from_columns = tuple(by_column[column] for column in columns)
         return replace(edge, columns=columns, from_columns=from_columns)
-
-    def _compares(self, column: SourceColumn, base: Base) -> bool:
-        kind = self.names.kind(base.column, is_element=base.is_element)
-        return self.names.kind(column) == kind
 
     def _is_followed(self, step: Reach) -> bool:
         """Whether the step is there, and none from it on adds rows that it would lead on from."""

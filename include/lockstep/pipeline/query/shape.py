@@ -7,6 +7,7 @@ more of them (path.py), and so have functions (functions.py).
 from collections.abc import Callable, Iterator
 
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from lockstep.pipeline.query.text import SqlText
 from lockstep.pipeline.query.tree import has_aggregate, is_derived, span_of
@@ -43,6 +44,13 @@ _NAMES = {
     "grouping_sets": ("GROUPING SETS", "write GROUP BY with columns alone"),
     "on": ("DISTINCT ON", "write DISTINCT, or GROUP BY"),
 }
+_BEFORE_A_VALUE = {
+    *(TokenType.L_PAREN, TokenType.COMMA, TokenType.SELECT, TokenType.DISTINCT, TokenType.ON),
+    *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
+    *(TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.NULLSAFE_EQ),
+    *(TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.WHEN, TokenType.THEN, TokenType.ELSE),
+    *(TokenType.BETWEEN, TokenType.WHERE, TokenType.CASE, TokenType.ARROW),
+}
 _JOINS = {("LEFT", ""), ("LEFT", "OUTER"), ("", ""), ("", "INNER"), ("LEFT", "SEMI")}
 _JOINS |= {("LEFT", "ANTI"), ("", "SEMI"), ("", "ANTI")}
 
@@ -50,6 +58,7 @@ _JOINS |= {("LEFT", "ANTI"), ("", "SEMI"), ("", "ANTI")}
 def check_shape(text: SqlText, tree: exp.Query) -> None:
     """Raises QueryRefusedError at the first place that is not of the allowed shape."""
     _refuse_reserved(text)
+    _refuse_unary_plus(text, tree)
     for node in sorted(tree.walk(), key=lambda node: span_of(node)[0]):
         _check(text, node)
 
@@ -59,6 +68,16 @@ def _refuse_reserved(text: SqlText) -> None:
         if token.text.lower() in VERSION_COLUMNS and token.token_type.name in ("VAR", "IDENTIFIER"):
             why = f"{token.text} is a column of Lockstep's own in every relation"
             raise text.refused(text.span(index, index), why, "use another name")
+
+
+def _refuse_unary_plus(text: SqlText, tree: exp.Query) -> None:
+    """The tree does not have it, and of a text Spark makes a number by it."""
+    signs = [n for n, token in enumerate(text.tokens) if token.token_type is TokenType.PLUS]
+    if len(signs) > len(list(tree.find_all(exp.Add))):
+        unary = (n for n in signs if n == 0 or text.tokens[n - 1].token_type in _BEFORE_A_VALUE)
+        place = next(unary, signs[0])
+        why = "a + before a value makes a number of it, unseen here"
+        raise text.refused(text.span(place, place), why, "leave it out, or write a CAST")
 
 
 def _check(text: SqlText, node: exp.Expr) -> None:
@@ -155,6 +174,12 @@ def _subquery_faults(node: exp.Subquery) -> Iterator[tuple[str, str]]:
         yield "UNION, EXCEPT and INTERSECT need a derived table here", "SELECT … FROM ( … ) AS u"
 
 
+def _exists_faults(node: exp.Exists) -> Iterator[tuple[str, str]]:
+    if node.find_ancestor(exp.Join, exp.Select).__class__ is exp.Join:
+        yield "a query in a JOIN's condition is not supported", "join it as a derived table"
+    yield from _shadow_faults(node)
+
+
 def _shadow_faults(node: exp.Subquery | exp.Exists) -> Iterator[tuple[str, str]]:
     """The query around is compared with by the name of its first relation."""
     around = node.find_ancestor(exp.Select)
@@ -197,7 +222,7 @@ _FAULTS: dict[type | tuple[type, ...], Callable[[exp.Expr], Iterator[tuple[str, 
     exp.Star: _star_faults,
     (exp.Select, exp.SetOperation): _query_faults,
     exp.Subquery: _subquery_faults,
-    exp.Exists: _shadow_faults,
+    exp.Exists: _exists_faults,
     exp.Join: _join_faults,
     exp.From: lambda node: _relation_faults(node.this),
     exp.TableAlias: _alias_faults,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from lockstep.pipeline.query.names import Names, source_of
+from lockstep.pipeline.query.names import Names, SourceColumn, source_of
 from lockstep.pipeline.query.tree import conjuncts, relation_nodes
 
 
@@ -78,18 +78,19 @@ class _Select:
                 for one, other in (sides, sides[::-1]):
                     if isinstance(one, exp.Column) and one.table == alias:
                         column = self.names.source_column(source, one.name)
-                        if self._is_alike(self.names.kind(column), other, alias):
+                        if self._is_alike(column, other, alias):
                             found.add(column.column)
         return found
 
-    def _is_alike(self, kind: str, other: exp.Expr, alias: str) -> bool:
-        """Whether a value is compared with the kind's without a cast, which could merge keys."""
+    def _is_alike(self, column: SourceColumn, other: exp.Expr, alias: str) -> bool:
+        """Whether a value is compared without a cast, which could merge keys."""
         if isinstance(other, exp.Literal):
+            kind = self.names.kind(column)
             return kind == ("text" if other.is_string else "integer" if other.is_int else "")
         if not isinstance(other, exp.Column) or other.table == alias:
             return False
         base = self.names.base(self.scope, other)
-        return base is not None and kind == self.names.kind(base.column, is_element=base.is_element)
+        return base is not None and self.names.compares(column, base)
 
     def _is_on_fixed(self, join: exp.Join) -> bool:
         alias = join.this.alias_or_name
