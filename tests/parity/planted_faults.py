@@ -92,15 +92,9 @@ class Tables:
 
     def _write(self, mode: Mode) -> None:
         batch = [row | {"window_date": row["order_time"].date()} for row in self.batch]
-        self._table(PLAN.hourly_table, batch, self.batch_schema())
-        self._table(PLAN.change_log(mode), self.log, self.log_schema(mode))
+        self._table(PLAN.hourly_table, batch, BATCH)
+        self._table(PLAN.change_log(mode), self.log, arrow_schema(change_log_columns(mode)))
         self._table(PLAN.history, self.source, arrow_schema(HISTORY_COLUMNS))
-
-    def batch_schema(self) -> pa.Schema:
-        return BATCH
-
-    def log_schema(self, mode: Mode) -> pa.Schema:
-        return arrow_schema(change_log_columns(mode))
 
     def _table(self, name: str, rows: list[dict], schema: pa.Schema) -> None:
         content = pa.Table.from_pylist(rows, schema)
