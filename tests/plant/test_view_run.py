@@ -239,7 +239,7 @@ UNREADY: dict[str, tuple[str, type[LockstepError], str]] = {
             '"number" AS "no-of-it", 1.0 AS "total-""sum""-due" FROM $schema.shipment'
         ),
         CatalogError,
-        f"view {VIEW}, column sent_at: the database has timestamp without time zone, and",
+        "make an instant of it in the view, by AT TIME ZONE with the zone that",
     ),
     "no right": (
         f"REVOKE SELECT ON {VIEW} FROM $reader",

@@ -74,6 +74,16 @@ class ViewColumn:
         return is_nested(self.delta) or may_be is None or _MODIFIERS.sub("", self.pg) in may_be
 
     @property
+    def remedy(self) -> str:
+        """What to do where it is not readable."""
+        if self.pg == "timestamp without time zone":
+            return (
+                "make an instant of it in the view, by AT TIME ZONE with the zone that "
+                "`time_zones` of the manifest gives its column, or read the tables alone"
+            )
+        return "CAST it in the view"
+
+    @property
     def sent(self) -> sql.Composable:
         """What PostgreSQL sends; `received` makes the value of it."""
         if not is_nested(self.delta):
@@ -155,7 +165,7 @@ def view_columns(connection: psycopg.Connection, plan: Plan, role: str) -> list[
         if not one.is_readable:
             raise CatalogError(
                 f"view {view}, column {one.name}: the database has {one.pg}, and query.sql of "
-                f"pipeline {plan.name} gives {one.delta}: CAST it in the view"
+                f"pipeline {plan.name} gives {one.delta}: {one.remedy}"
             )
     require_rights(connection, view, list(plan.result.columns), role)
     return columns
