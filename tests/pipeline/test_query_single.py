@@ -24,6 +24,10 @@ ONE = {
     "grouped by an aggregate of the fact": f"""
         WITH one AS (SELECT o.id, COUNT(*) AS n {ITEMS} GROUP BY o.id)
         SELECT id, n, COUNT(*) AS m FROM one GROUP BY id, n""",
+    "joined with a grouped query": """
+        SELECT o.id, i.n FROM orders o
+        LEFT JOIN (SELECT order_id, COUNT(*) AS n FROM items GROUP BY order_id) i
+            ON i.order_id = o.id""",
     "distinct": f"SELECT DISTINCT o.id, o.order_time {ITEMS}",
 }
 SEVERAL = {
@@ -32,6 +36,12 @@ SEVERAL = {
     "by OR": f"{JOINED} c.id = o.id OR c.id = o.table_assignment_id",
     "by another column than the key": f"SELECT o.id, i.amount {ITEMS}",
     "by another type, whose cast may make keys equal": f"{JOINED} c.id = o.order_time",
+    "by another type, of a query": """
+        SELECT o.id, c.name FROM orders o
+        LEFT JOIN (SELECT id, name FROM clients) c ON c.id = o.order_time""",
+    "joined with a query of a child": """
+        SELECT o.id, i.pizza FROM orders o
+        LEFT JOIN (SELECT order_id, pizza_id AS pizza FROM items) i ON i.order_id = o.id""",
     "by a constant of another type": f"{JOINED} c.id = '1'",
     "grouped by a child": f"SELECT o.id, i.amount {ITEMS} GROUP BY o.id, i.amount",
     "grouped by a name of a child's": f"""

@@ -74,7 +74,7 @@ def test_a_server_of_ones_own_gives_its_roles_their_passwords_itself() -> None:
     text = SOURCE.replace('"depot"\n', '"depot"\nlogins = ["clerk"]\n')
     [problem] = problems(text)
     assert problem == (
-        "1: `logins` stands beside `host`: the administrator of that server gives its roles their "
+        "1: `logins` stands with `host`: the administrator of that server gives its roles their "
         "passwords; take `logins` out"
     )
 

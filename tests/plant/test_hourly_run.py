@@ -461,6 +461,16 @@ UNSOUND: list[tuple[Callable[[PlantProject], None], type[LockstepError], str]] =
 ]
 
 
+def require_refused(
+    spark: SparkSession, plant: PlantProject, kind: type[LockstepError], message: str
+) -> None:
+    """In one line."""
+    with pytest.raises(kind) as refused:
+        run(spark, plant)
+    assert plant.plant.sql(message) in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize(("spoil", "kind", "message"), UNSOUND)
 def test_what_cannot_be_right_is_refused_and_changes_nothing(
     spark: SparkSession,
@@ -473,10 +483,7 @@ def test_what_cannot_be_right_is_refused_and_changes_nothing(
     table = table_of(filled)
     files = sorted(table.file_uris())
     spoil(filled)
-    with pytest.raises(kind) as refused:
-        run(spark, filled)
-    assert filled.plant.sql(message) in str(refused.value)
-    assert len(str(refused.value).splitlines()) == 1
+    require_refused(spark, filled, kind, message)
     table.update_incremental()
     assert (table.version(), sorted(table.file_uris())) == (0, files)
 
@@ -503,10 +510,7 @@ def test_an_unsound_first_window_is_refused_and_there_is_no_table(
     """By Spark, for no table is there that rows are collected for: two by its check, one as it
     writes."""
     spoil(filled)
-    with pytest.raises(kind) as refused:
-        run(spark, filled)
-    assert filled.plant.sql(message) in str(refused.value)
-    assert len(str(refused.value).splitlines()) == 1
+    require_refused(spark, filled, kind, message)
     assert not DeltaTable.is_deltatable(filled.settings.table_uri(filled.plan.hourly_table))
 
 

@@ -4,22 +4,24 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lockstep.batch.preflight import check_readable, window_of
+from lockstep.batch.preflight import check_readable
 from lockstep.batch.reading import reading
-from lockstep.batch.work import work_on
+from lockstep.batch.work import planned, work_on
 from lockstep.errors import LockstepError
 from lockstep.model.modes import ReadMode
 from lockstep.model.window import Window
 from lockstep.pipeline.errors import ManifestError
 from lockstep.pipeline.names import quoted
-from lockstep.pipeline.plan import Plan, plan_of
+from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.project import Pipeline, read_project
 from lockstep.pipeline.project_files import PIPELINES, SOURCES
 from lockstep.settings import Settings
 from lockstep.spark import FEW_ROWS, stopped_session
+from lockstep.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,8 +86,7 @@ def previews(name: str, start: str, end: str, limit: int) -> Iterator[Preview | 
                 yield _preview_again(spark, settings, name, start, end, limit)
             except LockstepError as error:
                 yield error
-            while stamps(settings.project, name) == seen:
-                time.sleep(LOOK_SECONDS)
+            wait_until(lambda: stamps(settings.project, name), inf, LOOK_SECONDS, seen.__ne__)
 
 
 def stamps(project: Path, name: str) -> Stamps:
@@ -102,8 +103,6 @@ def stamps(project: Path, name: str) -> Stamps:
 def _preview_again(
     spark: "SparkSession", settings: Settings, name: str, start: str, end: str, limit: int
 ) -> Preview:
-    pipeline = read_project(settings.project).pipeline(name)
-    plan = plan_of(pipeline)
-    window = window_of(plan, start, end)
+    pipeline, plan, window = planned(settings, name, start, end)
     check_readable(settings, pipeline, plan, ReadMode.TABLES)
     return preview(spark, settings, pipeline, window, limit)

@@ -29,6 +29,15 @@ class Work:
     window: Window | None
 
 
+def planned(
+    settings: Settings, name: str, start: str, end: str
+) -> tuple[Pipeline, Plan, Window | None]:
+    """A pipeline as its files are now, its plan, and the window. Raises LockstepError."""
+    pipeline = read_project(settings.project).pipeline(name)
+    plan = plan_of(pipeline)
+    return pipeline, plan, window_of(plan, start, end)
+
+
 @contextmanager
 def work_on(
     name: str,
@@ -46,9 +55,7 @@ def work_on(
     Raises LockstepError.
     """
     settings = Settings.load()
-    pipeline = read_project(settings.project).pipeline(name)
-    plan = plan_of(pipeline)
-    window = window_of(plan, start, end)
+    pipeline, plan, window = planned(settings, name, start, end)
     if rows is None:
         check_writable(settings, pipeline)
         rows = rows_of_newest_run(settings.of(name))

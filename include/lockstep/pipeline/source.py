@@ -128,7 +128,7 @@ class SourceManifest(Strict):
             )
         if self.host is not None and self.logins:
             raise ValueError(
-                "`logins` stands beside `host`: the administrator of that server gives its roles "
+                "`logins` stands with `host`: the administrator of that server gives its roles "
                 "their passwords; take `logins` out"
             )
         if self.host is not None and "roles" not in own:

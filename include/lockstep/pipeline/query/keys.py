@@ -9,7 +9,7 @@ from itertools import product
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from lockstep.pipeline.query.names import Names, Source, source_of
+from lockstep.pipeline.query.names import Base, Names, Source, source_of
 from lockstep.pipeline.query.tree import conjuncts, relation_nodes
 
 Key = frozenset[tuple[str, str]]
@@ -33,9 +33,9 @@ def row_keys(names: Names, scope: Scope) -> list[Key]:
 def multiplies(names: Names, scope: Scope, join: exp.Join) -> bool:
     """Whether a row may find several in the joined relation: unless ON compares a key of it."""
     alias = join.this.alias_or_name
-    keys = _of_relation(names, scope, alias)
+    keys, compared = _of_relation(names, scope, alias), _compared(names, scope, join)
     is_filter = join.kind in ("SEMI", "ANTI")
-    return not is_filter and not any(key <= _compared(join, alias) for key in keys)
+    return not is_filter and not any(key <= compared for key in keys)
 
 
 def output_keys(names: Names, source: Source) -> list[frozenset[str]]:
@@ -68,20 +68,32 @@ def _name(node: exp.Expr) -> tuple[str, str] | None:
     return (node.table, node.name) if isinstance(node, exp.Column) else None
 
 
-def _compared(join: exp.Join, alias: str) -> Key:
-    """The joined relation's columns that are equal to one of another relation."""
-    found = set()
+def _compared(names: Names, scope: Scope, join: exp.Join) -> Key:
+    """The joined relation's columns that are equal to a column of another one, or to a constant.
+
+    Without a cast on either side, which could make two keys equal.
+    """
+    alias, found = join.this.alias_or_name, set()
     for condition in conjuncts(join.args.get("on")):
         if isinstance(condition, exp.EQ):
             sides = (condition.this, condition.expression)
             for one, other in (sides, sides[::-1]):
-                if _name(one) and one.table == alias and alias not in _tables(other):
-                    found.add(_name(one))
+                if isinstance(one, exp.Column) and one.table == alias:
+                    base = names.base(scope, one)
+                    if base and not base.is_element and _is_alike(names, scope, base, other, alias):
+                        found.add((one.table, one.name))
     return frozenset(found)
 
 
-def _tables(node: exp.Expr) -> set[str]:
-    return {column.table for column in node.find_all(exp.Column)}
+def _is_alike(names: Names, scope: Scope, base: Base, other: exp.Expr, alias: str) -> bool:
+    """Whether a value of another relation, or a constant, compares with the column as it is."""
+    if isinstance(other, exp.Literal):
+        kind = names.kind(base.column)
+        return kind == ("text" if other.is_string else "integer" if other.is_int else "")
+    if not isinstance(other, exp.Column) or other.table == alias:
+        return False
+    found = names.base(scope, other)
+    return found is not None and names.compares(base.column, found)
 
 
 def _places(lateral: exp.Lateral) -> list[Key]:

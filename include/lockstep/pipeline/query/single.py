@@ -1,4 +1,4 @@
-"""Whether a query gives each fact one row, as joins by primary keys and groups show.
+"""Whether a query gives each fact one row, as joins by keys (keys.py) and groups show.
 
 Where it does, the keys of a result need no check. False is no answer: it may do so all the same.
 """
@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from lockstep.pipeline.query.names import Names, SourceColumn, source_of
-from lockstep.pipeline.query.tree import conjuncts, relation_nodes
+from lockstep.pipeline.query.keys import multiplies
+from lockstep.pipeline.query.names import Names
+from lockstep.pipeline.query.tree import relation_nodes
 
 
 def is_one_row_a_fact(names: Names, path: Sequence[Scope]) -> bool:
@@ -39,7 +40,7 @@ class _Select:
     def __post_init__(self) -> None:
         select = self.scope.expression
         for join in select.args.get("joins") or ():
-            if not self._finds_one(join):
+            if multiplies(self.names, self.scope, join):
                 self.adds_no_rows = False
             elif self._is_on_fixed(join):
                 self._fixed_relations.add(join.this.alias_or_name)
@@ -61,36 +62,6 @@ class _Select:
     def fixed_outputs(self) -> frozenset[str]:
         selects = self.scope.expression.selects
         return frozenset(one.alias_or_name for one in selects if self._is_fixed(one.unalias()))
-
-    def _finds_one(self, join: exp.Join) -> bool:
-        """Whether ON compares a table's whole primary key, by values that are equal as keys are."""
-        source = source_of(self.scope, join.this.alias_or_name)
-        if not isinstance(source, exp.Table):
-            return False
-        key = set(self.names.table(source).key)
-        return bool(key) and key <= self._compared(join, source)
-
-    def _compared(self, join: exp.Join, source: exp.Table) -> set[str]:
-        alias, found = join.this.alias_or_name, set()
-        for condition in conjuncts(join.args.get("on")):
-            if isinstance(condition, exp.EQ):
-                sides = (condition.this, condition.expression)
-                for one, other in (sides, sides[::-1]):
-                    if isinstance(one, exp.Column) and one.table == alias:
-                        column = self.names.source_column(source, one.name)
-                        if self._is_alike(column, other, alias):
-                            found.add(column.column)
-        return found
-
-    def _is_alike(self, column: SourceColumn, other: exp.Expr, alias: str) -> bool:
-        """Whether a value is compared without a cast, which could merge keys."""
-        if isinstance(other, exp.Literal):
-            kind = self.names.kind(column)
-            return kind == ("text" if other.is_string else "integer" if other.is_int else "")
-        if not isinstance(other, exp.Column) or other.table == alias:
-            return False
-        base = self.names.base(self.scope, other)
-        return base is not None and self.names.compares(column, base)
 
     def _is_on_fixed(self, join: exp.Join) -> bool:
         alias = join.this.alias_or_name
