@@ -13,8 +13,6 @@ from enum import StrEnum
 class Point(StrEnum):
     """Where a driver can die. History: of the source, which a query of its own writes."""
 
-    BEFORE_QUARANTINE = "before_quarantine"
-    AFTER_QUARANTINE = "after_quarantine"
     BEFORE_HISTORY = "before_history"
     AFTER_HISTORY = "after_history"
     WITHIN_LARGE = "within_large"
@@ -28,6 +26,13 @@ class Point(StrEnum):
     BEFORE_VACUUM = "before_vacuum"
     AFTER_VACUUM = "after_vacuum"
     BEFORE_SPARK_COMMIT = "before_spark_commit"
+    BEFORE_HISTORY_TABLES = "before_history_tables"
+    AFTER_HISTORY_TABLES = "after_history_tables"
+    """Tables that the history did not keep are in it, and it does not say so yet."""
+    SIDE_REMEMBERED = "side_remembered"
+    SIDE_READ = "side_read"
+    SIDE_REMOVED = "side_removed"
+    """Of a side snapshot, which `lockstep source capture` takes: between its steps."""
 
 
 _FAULT = os.environ.get("LOCKSTEP_FAULT", "")

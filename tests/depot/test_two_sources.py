@@ -195,11 +195,6 @@ def test_the_other_source_has_no_wrong_version_either(followed: Followed) -> Non
     assert followed.findings == []
 
 
-def test_no_stream_puts_the_outbox_of_another_pipeline_aside(followed: Followed) -> None:
-    uri = followed.settings.table_uri(PLANS[BOOKED].history.replace("history", "quarantine"))
-    assert not DeltaTable.is_deltatable(uri)
-
-
 @pytest.mark.parametrize("pipeline", KEYS)
 def test_rows_differ_where_something_was_changed_after_their_commit_and_nowhere_else(
     followed: Followed, spark: SparkSession, pipeline: str

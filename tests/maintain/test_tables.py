@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from lockstep.cdc.transactions import OffsetRange
 from lockstep.maintain import tables
 from lockstep.maintain.outcome import Outcome, State
 from lockstep.maintain.tables import maintain_tables
@@ -17,6 +18,8 @@ from lockstep.pipeline.names import sql_name
 from lockstep.publish.step import step
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sources import given_up
+from lockstep.sources.given_up import GivenUpRecords
 from lockstep.sources.hourly_runs import windows_since, written_by
 from lockstep.streams.quarantine import Quarantine
 from lockstep.supervise import lease
@@ -131,11 +134,15 @@ def test_small_files_are_joined_but_for_an_hourly_runs(settings: Settings, table
     assert numbers(settings, table) == list(range(5))
 
 
-def test_what_the_quarantine_holds_is_joined_and_stays(settings: Settings) -> None:
-    quarantine = Quarantine(settings, "outbox", CHANGE_TOPIC)
+def test_what_the_quarantine_holds_is_joined_and_stays(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given_up, "topic_id", lambda *_: "first")
+    quarantine = Quarantine(settings, "operator", CHANGE_TOPIC)
     for offset in range(5):
-        quarantine.put(offset, "a table that is not known", b"{}")
-        quarantine.write()
+        place = OffsetRange(offset, offset)
+        lost = GivenUpRecords(place, 1, None, None, False, None, None, (), 0, "{")
+        quarantine.give_up([lost])
     maintained(settings)
     table = DeltaTable(settings.table_uri(QUARANTINED_RECORDS))
     assert len(table.file_uris()) == 1

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from lockstep.capture.connector import captured_patterns, topic_is_there
+from lockstep.capture.connector import first_tables, topic_is_there
 from lockstep.capture.connectors import of_source
 from lockstep.cli import app
 from lockstep.pipeline.errors import PipelineError
@@ -42,6 +42,6 @@ def test_connector_slot_topic_and_folder_go_when_no_pipeline_reads_the_source(
     assert done.exit_code == 0, done.exception
     assert slots() == 0
     connector = of_source(settings, source, ())
-    assert captured_patterns(settings, connector) is None
+    assert first_tables(settings, connector) is None
     assert not topic_is_there(settings, connector)
     assert not (captured_plant.folder / SOURCES / plant.source).exists()

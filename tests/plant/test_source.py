@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from lockstep.pipeline.project import Source, read_project
 from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.capture import capture_facts_at, xid_at
 from lockstep.sources.database_catalog import read_database_catalog
+from lockstep.sources.side_snapshots import read_side_snapshots
 from lockstep.sources.source_database import capturer_of, reader_of
 from psycopg import sql
 from typer.testing import CliRunner, Result
@@ -327,12 +329,12 @@ def test_a_topic_whose_connector_is_gone_is_not_written_again(
     assert source("capture", own.source, "--new-snapshot").exception is None
 
 
-def test_a_table_published_later_is_captured_only_with_a_new_snapshot(
+def test_a_table_published_later_comes_by_a_side_snapshot_once_a_pipeline_reads_it(
     captured_plant: PlantProject,
     changes: Callable[[Settings, str], Changes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows that it has by then came with no snapshot: silently without them is never."""
+    """Rows that it has by then came with no snapshot: they come in a topic of their own."""
     monkeypatch.setenv("LOCKSTEP_PROJECT", str(captured_plant.folder))
     settings, own = captured_plant.settings, captured_plant.plant
     publication = names.publication(own.source)
@@ -342,20 +344,33 @@ def test_a_table_published_later_is_captured_only_with_a_new_snapshot(
     )
     assert "table public.late is new" in source("add", own.source).stderr
     before = end_of_registrations(settings)
-    again = source("capture", own.source)
-    assert "table public.late is not captured" in again.stderr
+    assert source("capture", own.source).exception is None
     assert end_of_registrations(settings) == before
     query = captured_plant.folder / "include" / "sql" / own.pipeline / "query.sql"
     text = query.read_text()
     query.write_text(f"{text}LEFT JOIN late ON s.{own.site_code} = late.id\n")
-    refused = source("capture", own.source)
-    assert "pipelines read public.late" in str(refused.exception)
-    query.write_text(text)
-    begun = source("capture", own.source, "--new-snapshot")
-    assert "public.late" in begun.stdout
-    topic = changes(settings, names.change_topic(own.source))
+    brought = source("capture", own.source)
+    assert brought.exception is None, brought.exception
+    assert "a side snapshot reads" in brought.stdout
+    side = changes(settings, names.side_topic(own.source, 1))
     captured_plant.execute("INSERT INTO late VALUES ('b'), ('c')")
-    assert rows_of(topic.until(is_end), "r") == {"public.late": [{"id": "a"}]}
+    assert rows_of(side.until(is_completed), "r") == {"public.late": [{"id": "a"}]}
+    (taken,) = read_side_snapshots(settings, own.source).taken
+    assert taken.late == ("public.late",)
+    assert set(taken.tables) == {"public.late", *map(str, captured_plant.plan.tables)}
+    assert facts_of_side_slot(captured_plant) == 0
+    assert source("capture", own.source).stdout.splitlines() == [brought.stdout.splitlines()[-1]]
+
+
+def is_completed(record: dict) -> bool:
+    return record.get("type") == "COMPLETED"
+
+
+def facts_of_side_slot(project: PlantProject) -> int:
+    """How many slots a side snapshot has left."""
+    query = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
+    with project.owner() as owner:
+        return owner.execute(query, [names.side_slot(project.source.slot)]).fetchone()[0]
 
 
 def test_add_writes_a_folder_that_can_be_used(new_source: NewSource) -> None:
@@ -506,10 +521,17 @@ def test_what_keeps_a_connector_from_starting_or_breaks_the_application_is_warne
 
 
 def test_what_the_database_has_is_not_asked_for_again(new_source: NewSource) -> None:
-    """A publication of only some tables is a choice, and a part of the changes is none."""
+    """A publication of only some tables is a choice, but for those that pipelines read; and a part
+    of the changes is none."""
     own = new_source.plant.plant
+    new_source.plant.execute("CREATE TABLE other (id int PRIMARY KEY)")
     first = new_source.add("--tables", own.site)
     new_source.prepare(first.stdout)
+    read = new_source.add().stdout
+    assert 'ADD TABLE "' in read
+    assert own.fact in read
+    assert own.sensor in read
+    shutil.rmtree(new_source.plant.folder / "include" / "sql")
     assert new_source.add().stdout == ""
     publication = names.publication(own.source)
     new_source.plant.execute(f"ALTER PUBLICATION {publication} SET (publish = 'insert')")

@@ -9,6 +9,7 @@ from lockstep.cdc.transactions import OffsetRange, Transaction
 from lockstep.pipeline.decoders import UNCHANGED
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import PlannedTable
+from lockstep.streams.kept_tables import kept_of
 from lockstep.streams.source_history import history_log
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import TableRow, fold_rows, rows_decoder, text_of
@@ -140,6 +141,6 @@ def test_a_column_that_the_history_does_not_keep_is_named(tmp_path: Path) -> Non
     some = {name: table for name, table in plan.tables.items() if name != SITE.name}
     uri = str(tmp_path / "history")
     history_log(uri, some, 1, 7)
-    StoredHistory(uri).require_columns(some.values())
+    StoredHistory(uri).require(kept_of(some.values()))
     with pytest.raises(PipelineError, match=f"does not keep {NAMES.code}, {NAMES.city} of public"):
-        history_log(uri, plan.tables, 1, 7)
+        StoredHistory(uri).require(kept_of(plan.tables.values()))

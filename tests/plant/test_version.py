@@ -10,6 +10,7 @@ from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
+from lockstep.sources.side_snapshots import SideSnapshots
 from lockstep.streams.modes import Modes
 from lockstep.streams.sink import Sink
 from pizzeria import names as pizzeria
@@ -53,7 +54,9 @@ def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
     settings, mode = Settings(home=tmp_path / "home", project=tmp_path), Mode.MESSAGE
 
     def stream_of(plan: Plan) -> Sink:
-        modes = Modes(settings, plan, Catalog("none", ()), {}, pytest.fail, tuple)
+        modes = Modes(
+            settings, plan, Catalog("none", ()), {}, SideSnapshots("none"), pytest.fail, tuple
+        )
         return modes.sink_of(None, mode, 7)
 
     before = NAMES.locked(planned(tmp_path, query=QUERY.template))

@@ -13,7 +13,7 @@ from lockstep.airflow_admin.environment import (
     settings_environment,
     write_sign_in_password,
 )
-from lockstep.capture import connectors
+from lockstep.capture import connector, connectors
 from lockstep.capture.connectors import connector_of
 from lockstep.devstack import connect, kafka, postgres
 from lockstep.devstack.secrets import with_secrets
@@ -102,7 +102,8 @@ def test_the_connector_is_as_configured(settings: Settings) -> None:
     assert values["slot.name"] == pizzeria.REPLICATION_SLOT
     assert values["publication.name"] == pizzeria.PUBLICATION
     assert values["transforms.route.replacement"] == pizzeria.CHANGE_TOPIC
-    captured = [re.compile(pattern) for pattern in values["table.include.list"].split(",")]
+    captured = [re.compile(pattern) for pattern in values[connector.FIRST_TABLES].split(",")]
+    assert "table.include.list" not in values, "a table added to the publication is captured"
     for table in pizzeria.CAPTURED_TABLES:
         assert any(pattern.fullmatch(f"public.{table}") for pattern in captured)
     assert not any("${lockstep" in value for value in values.values())

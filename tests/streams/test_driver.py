@@ -30,7 +30,7 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     ):
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
 
-    def sink_of(_spark: object, mode: str, _capture_id: int) -> object:
+    def sink_of(_spark: object, mode: str, _capture_id: int, **_: object) -> object:
         if mode in ("temporal", HISTORY):
             raise ValueError("a file of the history is no Parquet file")
         return mode
@@ -39,7 +39,14 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
         driver, "Runner", lambda *_, **__: SimpleNamespace(start=lambda *_, **__: 0)
     )
     one = Driver(Settings(home=tmp_path / "home"), ["outbox", "temporal"])
-    modes = SimpleNamespace(make_table=lambda _: None, sink_of=sink_of, given_up=lambda _: None)
+    modes = SimpleNamespace(
+        make_table=lambda _: None,
+        sink_of=sink_of,
+        begin=lambda *_: None,
+        given_up=lambda _: None,
+        kept={},
+    )
+    monkeypatch.setattr(driver.Modes, "of", lambda _: modes)
     one._modes = dict.fromkeys(("outbox", "temporal", HISTORY), modes)
     monkeypatch.setattr(one._beats, "_of", lambda *_: {"incomplete": ()})
     monkeypatch.setattr(one._capture, "follow", lambda *_: None)
@@ -68,7 +75,7 @@ def test_a_mode_writes_as_of_the_capture_that_its_start_has_claimed(
 ) -> None:
     opened = []
     monkeypatch.setattr(driver.identity, "claim", lambda *_: SimpleNamespace(capture_id=7))
-    hosting._modes["outbox"].sink_of = lambda *given: opened.append(given[1:])
+    hosting._modes["outbox"].sink_of = lambda *given, **_: opened.append(given[1:])
     hosting._start("outbox")
     assert opened == [("outbox", 7)]
 
@@ -79,7 +86,7 @@ def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
 ) -> None:
     """A record that cannot be read may be given up in the meantime."""
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise error
 
     hosting._modes["outbox"].sink_of = fails

@@ -8,12 +8,10 @@ from decimal import Decimal
 import pytest
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import MESSAGES, Change
-from lockstep.pipeline.catalog import TableName
-from lockstep.streams.fact_records import facts_decoder
 from lockstep.streams.table_rows import TableRow
 from pizzeria.names import CLIENTS, ORDERS, ORDERS_MESSAGE_PREFIX, OUTBOX, PIZZAS
 
-from tests.streams.topics import DECODER, PLAN
+from tests.streams.topics import DECODER
 
 PAYLOAD = {
     "op": "c",
@@ -123,11 +121,3 @@ def test_a_large_value_that_an_update_leaves_out_of_the_fact_is_refused() -> Non
     value = json.dumps(change(ORDERS, "u", after=row), separators=(",", ":")).encode()
     with pytest.raises(PoisonedRecordError, match=f"ALTER TABLE {ORDERS} REPLICA IDENTITY FULL"):
         DECODER.decode(value, 4, {ORDERS})
-
-
-def test_a_table_of_another_pipeline_is_known_and_one_of_nowhere_is_not() -> None:
-    other = TableName("public", "their_outbox")
-    decoder = facts_decoder(PLAN, PLAN.tables, [other])
-    assert decoder.is_known("their_outbox")
-    assert not decoder.is_known("strange")
-    assert not facts_decoder(PLAN, PLAN.tables).is_known("their_outbox")

@@ -1,6 +1,5 @@
 """What an operator gave up counts for the topic that had the record, and for no later one."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +7,6 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.names import change_topic, quarantine_path
 from lockstep.settings import Settings
@@ -35,9 +33,6 @@ def test_another_topic_of_that_name_has_nothing_given_up(
 ) -> None:
     monkeypatch.setattr(given_up, "topic_id", lambda *_: "first")
     assert given_up_ranges(home) == []
-    by_outbox = Quarantine(home, "outbox", CHANGE_TOPIC)
-    by_outbox.put(3, "unknown table", b"{}")
-    by_outbox.write()
     Quarantine(home, "operator", CHANGE_TOPIC).give_up([lost(4, 4)])
     assert given_up_ranges(home) == [OffsetRange(4, 4)]
     monkeypatch.setattr(given_up, "topic_id", lambda *_: "second")
@@ -95,28 +90,11 @@ def test_a_record_that_an_earlier_version_gave_up_stays_given_up(
     assert given_up_ranges(home) == [OffsetRange(4, 4), OffsetRange(6, 7)]
 
 
-def test_streams_of_one_driver_put_the_same_records_aside_at_once(home: Settings) -> None:
-    def put_aside(mode: str) -> None:
-        one = Quarantine(home, mode, CHANGE_TOPIC)
-        for offset in range(5):
-            one.put(offset, "unknown table", b"{}")
-        one.write()
-        one.write()
-
-    with ThreadPoolExecutor(len(StreamMode)) as pool:
-        list(pool.map(put_aside, StreamMode))
-    table = open_table(home.table_uri(QUARANTINED_RECORDS))
-    rows = table.to_pyarrow_table().to_pylist()
-    assert sorted((row["stream"], row["offset"]) for row in rows) == sorted(
-        (str(mode), offset) for mode in StreamMode for offset in range(5)
-    )
-    assert table.version() < len(StreamMode)
-
-
-def test_records_of_another_sources_topic_are_in_that_sources_table(home: Settings) -> None:
-    one = Quarantine(home, "orders__temporal", change_topic("plant"))
-    one.put(3, "unknown table", b"{}")
-    one.write()
+def test_records_of_another_sources_topic_are_in_that_sources_table(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given_up, "topic_id", lambda *_: "first")
+    Quarantine(home, "operator", change_topic("plant")).give_up([lost(3, 3)])
     (row,) = open_table(home.table_uri(quarantine_path("plant"))).to_pyarrow_table().to_pylist()
-    assert (row["topic"], row["offset"]) == ("lockstep.plant.changes", 3)
+    assert (row["topic"], row["offset"]) == ("lockstep.plant.changes first", 3)
     assert given_up_records(home) == []

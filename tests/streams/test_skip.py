@@ -17,9 +17,8 @@ from lockstep.sources.delta import open_table
 from lockstep.sources.given_up import given_up_ranges
 from lockstep.streams import skip
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.quarantine import Quarantine
 from lockstep.streams.skip import skip_records
-from pizzeria.names import CHANGE_TOPIC, CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
+from pizzeria.names import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
 
 from tests.streams import debezium
 from tests.streams.debezium import NOON, SNAPSHOT
@@ -116,15 +115,6 @@ def test_a_record_is_given_up_once(home: Settings) -> None:
     assert open_table(home.table_uri(QUARANTINED_RECORDS)).count() == 1
     (rest,) = skip_records(home, READABLE, None)
     assert (rest.offsets, rest.records) == (OffsetRange(WITHOUT_SOURCE, WITHOUT_SOURCE), 1)
-
-
-@pytest.mark.usefixtures("mixed")
-def test_a_record_that_a_stream_put_aside_is_not_given_up_by_that(home: Settings) -> None:
-    by_outbox = Quarantine(home, "outbox", CHANGE_TOPIC)
-    by_outbox.put(AT_BROKEN, "unknown table", BROKEN)
-    by_outbox.write()
-    skip_records(home, AT_BROKEN, AT_BROKEN)
-    assert given_up_ranges(home) == [OffsetRange(AT_BROKEN, AT_BROKEN)]
 
 
 def given_up_of(settings: Settings) -> GivenUp:

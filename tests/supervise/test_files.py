@@ -48,7 +48,6 @@ FULL = Heartbeat(
     state_rows=12,
     driver_memory_bytes=3400,
     incomplete=(IncompleteTransaction(2**33, 12.5, 2, 5, {"orders": 3}),),
-    quarantined=1,
 )
 """No field has its default."""
 

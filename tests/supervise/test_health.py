@@ -62,7 +62,16 @@ def test_wish_lease_and_last_word_decide(desired, holder, beat, expected, why) -
     [
         ({"beat_at": ago(89)}, Health.OK, "behind"),
         ({"beat_at": ago(91)}, Health.STALLED, "has not beaten for 91 s"),
-        ({"state": DriverState.STARTING}, Health.STALLED, "has been starting for 3600 s"),
+        (
+            {"state": DriverState.STARTING, "beat_at": ago(301)},
+            Health.STALLED,
+            "has been starting for 3600 s",
+        ),
+        (
+            {"state": DriverState.STARTING},  # and writes what it begins with, so that it beats
+            Health.STARTING,
+            "has been starting for 3600 s",
+        ),
         (
             {"state": DriverState.STARTING, "driver_started_at": ago(20)},
             Health.STARTING,

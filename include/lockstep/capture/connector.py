@@ -5,6 +5,7 @@ Which connectors there are, and how they are configured, is in connectors.py.
 
 import re
 import time
+from collections.abc import Mapping
 
 import httpx
 from confluent_kafka.admin import AdminClient
@@ -29,6 +30,7 @@ DELIVERED_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.2
 NOT_FOUND, CONFLICT = 404, 409
 MARK = "slot.failover"
+FIRST_TABLES = "snapshot.include.collection.list"
 STOPPED = "STOPPED"
 TRACE_CHARACTERS_MAX = 600
 _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
@@ -45,6 +47,7 @@ def ensure_running(settings: Settings, connector: Connector) -> None:
     registered = _get(settings, connector, "config")
     if registered is not None:
         wanted[MARK] = registered.get(MARK, "false")
+        wanted[FIRST_TABLES] = _first_tables(registered)
     has_failed = registered is not None and failure(settings, connector) is not None
     if registered is None or registered != {**wanted, "name": connector.name}:
         preflight.check(settings, connector, first=registered is None)
@@ -57,6 +60,17 @@ def ensure_running(settings: Settings, connector: Connector) -> None:
         _clear_mark_soon(settings, connector)
     else:
         preflight.check(settings, connector, first=False)
+
+
+def register(settings: Settings, connector: Connector) -> None:
+    """Register a connector that is not there, and wait until it runs and its topic is there.
+
+    Raises ServiceError when the database is not ready for it, or it does not run in time.
+    """
+    preflight.check(settings, connector, first=True)
+    _send(settings, connector, "PUT", "config", connector.configuration())
+    _wait_until_running(settings, connector)
+    _wait_until_it_writes(settings, connector)
 
 
 def clear_mark(settings: Settings, connector: Connector) -> bool:
@@ -77,13 +91,18 @@ def clear_mark(settings: Settings, connector: Connector) -> bool:
     return True
 
 
-def captured_patterns(settings: Settings, connector: Connector) -> list[str] | None:
-    """A regular expression for each table that the registered connector captures; None without.
+def first_tables(settings: Settings, connector: Connector) -> list[str] | None:
+    """A regular expression for each table of the registered connector's snapshot; None without.
 
     Raises ServiceError when Connect does not answer.
     """
     registered = _get(settings, connector, "config")
-    return None if registered is None else _UNESCAPED_COMMA.split(registered["table.include.list"])
+    return None if registered is None else _UNESCAPED_COMMA.split(_first_tables(registered))
+
+
+def _first_tables(registered: Mapping[str, str]) -> str:
+    """Earlier versions registered which tables are captured, and these were the snapshot's."""
+    return registered.get(FIRST_TABLES) or registered["table.include.list"]
 
 
 def topic_is_there(settings: Settings, connector: Connector) -> bool:

@@ -13,6 +13,9 @@ JSON has no comments, so the reasons are here:
 - heartbeat.action.query: the log of other databases is in the same stream and is kept until the
   slot moves, which takes a transaction in our database; it also moves the clock of the streams in
   quiet hours. Transactional, for other messages are outside of the commit order.
+- snapshot.include.collection.list: the tables of the first snapshot, and for good: ensure_running
+  leaves it as it was registered. Which changes come is the publication's to say, so that a table
+  which is added to it is captured from then on, and no task starts again.
 - slot.failover true marks the slot that the snapshot belongs to. A connector that finds no slot
   creates another one and says nothing; `connector.clear_mark` sees to it that such a
   one has no mark, by which the streams know it.
@@ -63,12 +66,14 @@ class Remedies:
 class Connector:
     """A connector, and what it reads and writes.
 
-    name: in Connect. tables: those that are captured. full_identity: those of them whose changes
-    must carry the whole old row. database: the role that it signs in as; called only where the
-    database is asked. configuration: all of it, without passwords. Both raise ConfigurationError.
+    name: in Connect. source: whose it is. tables: those that are captured. full_identity: those of
+    them whose changes must carry the whole old row. database: the role that it signs in as; called
+    only where the database is asked. configuration: all of it, without passwords. Both raise
+    ConfigurationError.
     """
 
     name: str
+    source: str
     change_topic: str
     slot: str
     publication: str
@@ -88,8 +93,15 @@ def connector_of(settings: Settings) -> Connector:
     project = read_project(settings.project)
     source = project.source(settings.names.source)
     if has_template(settings, source):
-        return _of_template(settings, project, source)
+        return _of_template(settings, source, tables_of(plans_of(project, source.name)))
     return of_source(settings, source, ())
+
+
+def connector_with(settings: Settings, source: Source, tables: Iterable[TableName]) -> Connector:
+    """A source's, of the project's template if there is one, which captures these tables."""
+    if has_template(settings, source):
+        return _of_template(settings, source, tables)
+    return of_source(settings, source, tables)
 
 
 def embedded_connectors(settings: Settings) -> list[Connector]:
@@ -98,7 +110,10 @@ def embedded_connectors(settings: Settings) -> list[Connector]:
     Raises as connector_of does.
     """
     project = read_project(settings.project)
-    return [_of_template(settings, project, one) for one in embedded_sources(settings, project)]
+    return [
+        _of_template(settings, one, tables_of(plans_of(project, one.name)))
+        for one in embedded_sources(settings, project)
+    ]
 
 
 def embedded_sources(settings: Settings, project: Project) -> list[Source]:
@@ -119,20 +134,20 @@ def _template(source: str) -> Path:
     return TEMPLATES / f"{source}.json"
 
 
-def _of_template(settings: Settings, project: Project, source: Source) -> Connector:
-    """It captures what the source's pipelines read, and their outboxes."""
-    tables, template = tables_of(plans_of(project, source.name)), _template(source.name)
-    placeholders = _source_placeholders(settings, source, tables) | {
+def _of_template(settings: Settings, source: Source, tables: Iterable[TableName]) -> Connector:
+    captured, template = tuple(sorted(tables)), _template(source.name)
+    placeholders = _source_placeholders(settings, source, captured) | {
         "cdc_password": password_reference(settings, CDC_PASSWORD_KEY),
         "heartbeat_prefix": HEARTBEAT_MESSAGE_PREFIX,
     }
     return Connector(
         name=source.connector,
+        source=source.name,
         change_topic=names.change_topic(source.name),
         slot=source.slot,
         publication=source.publication,
-        tables=tables,
-        full_identity=frozenset(tables),
+        tables=captured,
+        full_identity=frozenset(captured),
         remedies=Remedies(
             publish=f"run {SOURCES / source.name}/database/publication.sql",
             register="`lockstep up`",
@@ -144,11 +159,8 @@ def _of_template(settings: Settings, project: Project, source: Source) -> Connec
 
 
 def tables_of(plans: Iterable[Plan]) -> tuple[TableName, ...]:
-    """What streams of the plans need: what they read, in their order, and then the outboxes."""
-    plans = list(plans)
-    read = [table for plan in plans for table in plan.tables]
-    outboxes = [plan.outbox for plan in plans if plan.manifest.outbox is not None]
-    return tuple(dict.fromkeys([*read, *outboxes]))
+    """What streams of the plans need."""
+    return tuple(dict.fromkeys(table for plan in plans for table in plan.captured))
 
 
 def of_source(settings: Settings, source: Source, tables: Iterable[TableName]) -> Connector:
@@ -158,6 +170,7 @@ def of_source(settings: Settings, source: Source, tables: Iterable[TableName]) -
     publication, capture = placeholders["publication"], f"`lockstep source capture {source.name}"
     return Connector(
         name=source.connector,
+        source=source.name,
         change_topic=placeholders["change_topic"],
         slot=placeholders["slot"],
         publication=publication,
@@ -198,13 +211,17 @@ def _source_placeholders(
 
 
 def tables_pattern(tables: Iterable[TableName]) -> str:
-    """Debezium's table.include.list: a regular expression for each table."""
+    """As Debezium lists tables: a regular expression for each."""
     return ",".join(table_pattern(table) for table in tables)
 
 
 def table_pattern(table: TableName) -> str:
-    """One that no other table's name matches, but for its case."""
-    return re.sub(r"([^\w])", r"\\\1", str(table))
+    """One that no other table's name matches, but for its case.
+
+    A comma is there by its number: of the snapshot's tables Debezium 3.6 splits the list at an
+    escaped one as well.
+    """
+    return re.sub(r"([^\w])", r"\\\1", str(table)).replace("\\,", "\\x2c")
 
 
 def filled(file: Path, text: str, known: dict[str, str]) -> dict[str, str]:

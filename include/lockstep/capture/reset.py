@@ -4,19 +4,11 @@ For when capture has a gap (a lost or recreated slot, a topic that is gone, anot
 the topic held is deleted. Every step may be done again: after a crash at any point, reset again.
 """
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
-from lockstep.accounts import KafkaUser
 from lockstep.capture import connector, preflight
 from lockstep.capture.connectors import Connector
-from lockstep.errors import ServiceError
-from lockstep.kafka_login import client
+from lockstep.capture.side_snapshot import remove_side_snapshots
+from lockstep.capture.topic_removal import delete_topic
 from lockstep.settings import Settings
-from lockstep.waiting import wait_until
-
-GONE_SECONDS_MAX = 60.0
-POLL_SECONDS = 0.2
 
 
 def reset_capture(settings: Settings, capture: Connector) -> None:
@@ -29,7 +21,7 @@ def reset_capture(settings: Settings, capture: Connector) -> None:
 
 
 def remove_capture(settings: Settings, capture: Connector) -> None:
-    """Delete the connector with its offsets, the slot and the change topic.
+    """Delete the connector with its offsets, the slot, the change topic and all side snapshots.
 
     Raises ServiceError when a service refuses.
     """
@@ -37,22 +29,7 @@ def remove_capture(settings: Settings, capture: Connector) -> None:
     connector.stop(settings, capture)
     # Step 2: what it read and wrote.
     preflight.drop_slot(capture)
-    _delete_topic(settings, capture.change_topic)
+    delete_topic(settings, capture.change_topic)
+    remove_side_snapshots(settings, capture)
     # Step 3: how far it came; without offsets it begins with a snapshot.
     connector.remove(settings, capture)
-
-
-def _delete_topic(settings: Settings, topic: str) -> None:
-    kafka = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0})
-
-    def is_gone() -> bool:
-        if topic not in kafka.list_topics(timeout=GONE_SECONDS_MAX).topics:
-            return True
-        kafka.delete_topics([topic])[topic].exception(GONE_SECONDS_MAX)
-        return False
-
-    try:
-        if not wait_until(is_gone, GONE_SECONDS_MAX, POLL_SECONDS):
-            raise ServiceError(f"Kafka did not delete {topic} in {GONE_SECONDS_MAX} s")
-    except (KafkaException, TimeoutError) as error:
-        raise ServiceError(f"Kafka does not delete {topic}: {error}") from error

@@ -4,6 +4,7 @@ What a connector is kept running with is connector.py's; nothing in the source's
 but the slot, which the connector makes.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lockstep.capture import connector, preflight
@@ -11,37 +12,54 @@ from lockstep.capture.connector_secrets import keep_passwords, source_key
 from lockstep.capture.connectors import (
     Connector,
     connector_of,
+    connector_with,
     has_template,
     of_source,
     table_pattern,
     tables_of,
 )
 from lockstep.capture.reset import remove_capture, reset_capture
+from lockstep.capture.side_snapshot import (
+    LateTables,
+    Progress,
+    keep_first_tables,
+    take_side_snapshot,
+)
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import ServiceError
+from lockstep.file_lock import FileLock
+from lockstep.host.files import make_private_folder
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.plan import plans_of
+from lockstep.pipeline.plan import Plan, plans_of
 from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.settings import Settings
 from lockstep.sources.database_state import read_publication
 from lockstep.sources.postgres import connect_to
+from lockstep.sources.side_snapshots import SideSnapshotMissingError, read_side_snapshots
 from lockstep.sources.source_database import capturer_of
 
 
 @dataclass(frozen=True)
 class SourceCapture:
-    """late: tables that came into the publication after the snapshot, and are not captured."""
+    """coming: what a side snapshot is to bring; None when nothing is late."""
 
     connector: Connector
-    late: tuple[TableName, ...]
+    coming: LateTables | None
 
 
 def capture_source(
-    settings: Settings, project: Project, source: Source, *, new_snapshot: bool = False
+    settings: Settings,
+    project: Project,
+    source: Source,
+    *,
+    new_snapshot: bool = False,
+    progress: Progress = lambda _: None,
 ) -> SourceCapture:
     """Register the source's connector, or restart what failed in it, and wait until it runs.
 
+    Tables that pipelines read and the connector began without come by a side snapshot.
     new_snapshot: delete the connector, slot and topic of before; no stream of the source may run.
+    progress: called with what a side snapshot does next.
     Guarantees: a running connector with this configuration is left alone; the change topic exists
     when this returns, and the streams' reader may read it. Raises ServiceError when the database is
     not ready or the connector does not run in time, ConfigurationError without a password, and
@@ -51,12 +69,37 @@ def capture_source(
     keep_passwords(settings, {source_key(source.name): password})
     if new_snapshot:
         remove_capture(settings, of_source(settings, source, ()))
-    capture = source_capture(settings, project, source)
-    _require_own_topic(settings, capture.connector)
-    preflight.check(settings, capture.connector, first=False)
-    grant_reading(settings, capture.connector.change_topic)
-    connector.ensure_running(settings, capture.connector)
-    return capture
+    return keep_captured(settings, project, source, progress)
+
+
+def keep_captured(
+    settings: Settings, project: Project, source: Source, progress: Progress = lambda _: None
+) -> SourceCapture:
+    """The same for a source whose password Connect has; one process at a time. Raises so, too."""
+    with _alone(settings, source):
+        registered = connector.first_tables(settings, of_source(settings, source, ()))
+        wanted = _wanted(settings, project, source)
+        capture = connector_with(settings, source, wanted)
+        if registered is None:
+            _require_new_topic(settings, capture)
+        preflight.check(settings, capture, first=registered is None)
+        grant_reading(settings, capture.change_topic)
+        connector.ensure_running(settings, capture)
+        keep_first_tables(settings, capture, _first(source, registered, wanted))
+        coming = _coming(settings, source, plans_of(project, source.name))
+        if coming is not None:
+            take_side_snapshot(settings, capture, coming, progress)
+        return SourceCapture(capture, coming)
+
+
+def _first(
+    source: Source, registered: Iterable[str] | None, wanted: Iterable[TableName]
+) -> list[TableName]:
+    """The tables of the connector's own snapshot: those that were wanted when it was registered."""
+    if registered is None:
+        return sorted(wanted)
+    patterns = set(registered)
+    return [one.name for one in source.catalog.tables if table_pattern(one.name) in patterns]
 
 
 def begin_again(settings: Settings) -> None:
@@ -72,10 +115,8 @@ def begin_again(settings: Settings) -> None:
         capture_source(settings, project, source, new_snapshot=True)
 
 
-def _require_own_topic(settings: Settings, capture: Connector) -> None:
+def _require_new_topic(settings: Settings, capture: Connector) -> None:
     """Raises ServiceError when there is a change topic without the connector that writes it."""
-    if connector.captured_patterns(settings, capture) is not None:
-        return
     if connector.topic_is_there(settings, capture):
         raise ServiceError(
             f"the topic {capture.change_topic} is there, and the connector {capture.name} is not: "
@@ -84,39 +125,45 @@ def _require_own_topic(settings: Settings, capture: Connector) -> None:
         )
 
 
-def source_capture(settings: Settings, project: Project, source: Source) -> SourceCapture:
+def _wanted(settings: Settings, project: Project, source: Source) -> set[TableName]:
     """What the source's connector captures: the published tables that are in the catalog.
 
     Where some that pipelines read are not published, they are there as well, for the preflight to
-    name. Of a connector that is registered no table is added: a later one has rows that are not in
-    the topic. Raises ServiceError when a pipeline reads such a table.
+    name. Raises ServiceError when there is nothing to capture.
     """
-    name = source.publication
     with connect_to(capturer_of(settings, source), application_name="lockstep source") as database:
-        publication = read_publication(database, name)
+        publication = read_publication(database, source.publication)
     known = {table.name for table in source.catalog.tables}
     published = known & publication.tables if publication else set()
-    read = set(tables_of(plans_of(project, source.name)))
-    late = _late(settings, source, published | read)
-    if needed := sorted(late & read):
-        raise ServiceError(
-            f"pipelines read {', '.join(map(str, needed))}, and the connector of source "
-            f"{source.name} began without: rows of before are not in its topic. Stop the source's "
-            f"streams, and then: `lockstep source capture {source.name} --new-snapshot`"
-        )
-    keyed = {table.name for table in source.catalog.tables if table.key}
-    captured = (published | read) - late or keyed - late
-    if not captured:
-        raise ServiceError(
-            f"the connector of source {source.name} captures no table of its catalog: see that the "
-            f"catalog is right, and then `lockstep source capture {source.name} --new-snapshot`"
-        )
-    return SourceCapture(of_source(settings, source, captured), tuple(sorted(late)))
+    wanted = published | set(tables_of(plans_of(project, source.name)))
+    if not wanted:
+        wanted = {table.name for table in source.catalog.tables if table.key}
+    if not wanted:
+        raise ServiceError(f"the catalog of source {source.name} has no table with a primary key")
+    return wanted
 
 
-def _late(settings: Settings, source: Source, tables: set[TableName]) -> set[TableName]:
-    """Those of the tables that the registered connector does not capture."""
-    registered = connector.captured_patterns(settings, of_source(settings, source, ()))
-    if registered is None:
-        return set()
-    return {table for table in tables if table_pattern(table) not in registered}
+def _coming(settings: Settings, source: Source, plans: Iterable[Plan]) -> LateTables | None:
+    """What a side snapshot is to bring: the tables of each pipeline that has rows of none."""
+    taken = read_side_snapshots(settings, source.name)
+    tables: set[TableName] = set()
+    for plan in plans:
+        try:
+            taken.first_of(plan.captured)
+        except SideSnapshotMissingError:
+            tables.update(plan.captured)
+    if not tables:
+        return None
+    late = (one for one in tables if not taken.has(one))
+    return LateTables(tuple(sorted(tables)), tuple(sorted(late)))
+
+
+def _alone(settings: Settings, source: Source) -> FileLock:
+    folder = make_private_folder(settings.home / "sources" / source.name)
+    return FileLock.acquire(
+        folder / "capture.lock",
+        lambda pid: ServiceError(
+            f"another process ({pid or 'unknown'}) registers the connector of source "
+            f"{source.name}: wait until it has ended"
+        ),
+    )

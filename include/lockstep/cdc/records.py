@@ -8,6 +8,8 @@ read, is a PoisonedRecordError.
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from copy import copy
+from typing import Self
 
 import msgspec
 from msgspec import Raw, Struct
@@ -137,7 +139,8 @@ ReadMessage = Callable[[str, str], object]
 class RecordDecoder:
     """Decodes the records of one change topic: the envelope here, rows by functions for each table.
 
-    rows: by table. A table of the schema public has its bare name, any other `schema.table`.
+    rows: by table. A table of the schema public has its bare name, any other `schema.table`; one
+    without a function is captured for other pipelines.
     """
 
     def __init__(
@@ -147,26 +150,23 @@ class RecordDecoder:
         *,
         message_prefix: str = "",
         message: ReadMessage | None = None,
-        others: Collection[str] | None = (),
     ) -> None:
-        """message_prefix: of the logical messages that `message` reads.
-        others: tables without a function that may be captured for other pipelines; None: any may.
-        """
+        """message_prefix: of the logical messages that `message` reads."""
         self.topic = topic
         self._rows = rows
         self._message_prefix = message_prefix
         self._message = message
-        self._others = others
+
+    def of_topic(self, topic: str) -> Self:
+        """The same for another topic with changes of the same tables."""
+        other = copy(self)
+        other.topic = topic
+        return other
 
     @property
     def readable(self) -> frozenset[str]:
         """The tables whose rows it reads, and MESSAGES where it reads these."""
         return frozenset(self._rows) | ({MESSAGES} if self._message else set())
-
-    def is_known(self, table: str) -> bool:
-        """Whether a change of the table is one that streams expect."""
-        known = table in self._rows or table == MESSAGES
-        return known or self._others is None or table in self._others
 
     def decode(self, value: bytes | None, offset: int, wanted: Collection[str]) -> Record:
         """The record at an offset of the topic; rows only of the `wanted` tables.

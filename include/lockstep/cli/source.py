@@ -74,6 +74,7 @@ def check(name: Name) -> None:
     """
     from lockstep.pipeline.project import read_project
     from lockstep.sources.preparation import who_runs
+    from lockstep.sources.side_snapshots import read_side_snapshots
     from lockstep.sources.source_add import check_source
 
     settings = Settings.load()
@@ -85,6 +86,11 @@ def check(name: Name) -> None:
         typer.echo(f"warning: {line}")
     for change in found.changes or ():
         typer.echo(f"changed: {change}")
+    for one in read_side_snapshots(settings, name).incomplete:
+        typer.echo(
+            f"warning: the side snapshot of {', '.join(one.late)} is not complete, and its slot "
+            f"may keep the database's log: `lockstep source capture {name}` takes it again"
+        )
     _show_concerned(read_project(settings.project), name, found)
     if found.changes:
         typer.echo(f"`lockstep source refresh {name}` writes the catalog as it is now")
@@ -131,7 +137,9 @@ def capture(
 ) -> None:
     """Register a source's connector in Kafka Connect, and wait until it runs.
 
-    One that runs is left alone, and what failed in it is started again. The password of the capture
+    One that runs is left alone, and what failed in it is started again. Tables that a pipeline is
+    the first to read come by a side snapshot, while the streams of the source run on; broken off,
+    it is begun again by the next call. The password of the capture
     role is LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD in the environment, or in the file that
     LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD_FILE names.
     """
@@ -141,14 +149,10 @@ def capture(
     settings = Settings.load()
     project = read_project(settings.project)
     source = project.source(name)
-    found = capture_source(settings, project, source, new_snapshot=new_snapshot)
+    found = capture_source(
+        settings, project, source, new_snapshot=new_snapshot, progress=typer.echo
+    )
     connector = found.connector
-    for table in found.late:
-        typer.echo(
-            f"warning: table {table} is not captured: it was published after the connector's "
-            f"snapshot. {connector.remedies.begin_again} captures it, with a new snapshot",
-            err=True,
-        )
     typer.echo(
         f"{connector.name} captures {', '.join(map(str, connector.tables))} into "
         f"{connector.change_topic}"

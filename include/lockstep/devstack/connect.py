@@ -20,12 +20,14 @@ from lockstep.accounts import KafkaUser, Role
 from lockstep.capture import connector
 from lockstep.capture.connector_classes import compiled
 from lockstep.capture.connector_secrets import CDC_PASSWORD_KEY, keep_passwords, secrets_file
-from lockstep.capture.connectors import embedded_connectors
+from lockstep.capture.connectors import embedded_connectors, embedded_sources
+from lockstep.capture.source_capture import keep_captured
 from lockstep.host import ports
 from lockstep.host.files import bounded_log, make_private_folder, write_private
 from lockstep.host.process import Launch
 from lockstep.jvm.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, login_module
+from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
 
 HEAP_MB = 512
@@ -82,8 +84,9 @@ class Connect:
         return next((trouble for trouble in troubles if trouble is not None), None)
 
     def finish(self, settings: Settings) -> None:
-        for one in embedded_connectors(settings):
-            connector.ensure_running(settings, one)
+        project = read_project(settings.project)
+        for source in embedded_sources(settings, project):
+            keep_captured(settings, project, source)
 
 
 def write_configuration(settings: Settings) -> Path:

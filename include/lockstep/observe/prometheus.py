@@ -49,7 +49,6 @@ GAUGES = {
 COUNTERS = {
     "rows": "Rows written to the change log since the driver started",
     "restarts": "Restarts by the supervision since the stream was last started on purpose",
-    "quarantined_records": "Records of the change topic that were put aside",
 }
 
 
@@ -161,7 +160,6 @@ def _of_a_live_driver(beat: Heartbeat) -> dict[str, float | None]:
     return {
         **same_name,
         "rows": beat.rows_total,
-        "quarantined_records": beat.quarantined,
         "incomplete_transactions": len(beat.incomplete),
         "incomplete_transaction_age_seconds": max(
             (one.age_seconds for one in beat.incomplete), default=0.0

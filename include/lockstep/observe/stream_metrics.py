@@ -63,7 +63,6 @@ SCHEMA = pa.schema(
         ("state_rows", pa.int64()),
         ("driver_memory_bytes", pa.int64()),
         ("incomplete_transactions", pa.int64()),
-        ("quarantined", pa.int64()),
         ("restarts", pa.int64()),
         ("error", pa.string()),
         ("measured_date", pa.date32()),

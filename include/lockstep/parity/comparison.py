@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.parity import bindings, proof
@@ -153,7 +152,7 @@ def _is_of_snapshot() -> "Column":
     from pyspark.sql import functions as F  # noqa: N812
 
     is_unexplained = F.col("class") == DifferenceClass.VALUE_MISMATCH
-    return is_unexplained & (F.col("stream.commit_lsn") == SNAPSHOT_COMMIT_LSN)
+    return is_unexplained & F.col("stream.tx_id").isNull()
 
 
 def _marked(by: proof.Evidence, rows: "DataFrame", keys: pa.Table, name: str) -> "DataFrame":

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lockstep.cdc.cuts import DatabaseSnapshot
-from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 from lockstep.parity.at_points import evaluated, table_of
 from lockstep.parity.differences import (
     ASKED,
@@ -76,7 +75,7 @@ def explained(by: Evidence, suspects: "DataFrame") -> pa.Table:
 
 
 def of_before_capture(by: Evidence, rows: "DataFrame") -> pa.Table:
-    """The keys of those rows whose fact the cut sees as the initial snapshot found it.
+    """The keys of those rows whose fact the cut sees as a snapshot found it.
 
     Raises LakehouseError when the history cannot be read.
     """
@@ -86,7 +85,7 @@ def of_before_capture(by: Evidence, rows: "DataFrame") -> pa.Table:
         for row in by.history.of_keys(fact.name, texts):
             key = texts[row.row_key]
             place = row.place_in(DatabaseSnapshot.parse(by.cuts.of(key)))
-            if place != NOWHERE and row.versions[place].commit_lsn == SNAPSHOT_COMMIT_LSN:
+            if place != NOWHERE and row.versions[place].tx_id is None:
                 found.append(key)
     return table_of(found, key_schema(by.plan))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from deltalake import DeltaTable
 
@@ -20,6 +21,7 @@ from lockstep.sinks.append_log import reached_of
 from lockstep.sinks.window_conditions import of_time
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
+from lockstep.sources.side_snapshots import read_side_snapshots
 
 
 @dataclass(frozen=True)
@@ -109,13 +111,21 @@ def _hindrance(
         reason = _lag(tables, looked_up_at, "the window's last raced look-up")
     if reason:
         return Verdict.WAITING, reason
-    cut, began = written.run.cut, HistoryReader(history, plan.tables).first_of_snapshot()
+    cut, began = written.run.cut, _snapshot_taken_at(settings, plan, history)
     if began is not None and cut.taken_at < began:
         return Verdict.NOT_COVERED, (
             f"the hourly run read the database at {cut.taken_at.isoformat()}, before change "
             f"capture took its snapshot, at {began.isoformat()}: run the window again to compare it"
         )
     return None, ""
+
+
+def _snapshot_taken_at(settings: Settings, plan: Plan, history: DeltaTable) -> datetime | None:
+    """When the rows that the pipeline's streams begin with were read; None when there were none."""
+    side = read_side_snapshots(settings, plan.source).first_of(plan.captured)
+    if side is not None:
+        return side.taken_at
+    return HistoryReader(history, plan.tables).first_of_snapshot()
 
 
 def _other_version(run: RunCommit, stream: DeltaTable, version: str) -> str:

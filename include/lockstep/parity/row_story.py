@@ -8,7 +8,6 @@ from itertools import groupby
 from deltalake import DeltaTable
 
 from lockstep.errors import LakehouseError
-from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 from lockstep.pipeline.modes import STREAM_MODES
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import Key
@@ -78,12 +77,12 @@ def _rows(settings: Settings, plan: Plan, key: Key) -> Iterator[dict]:
     names = plan.result.values
     for mode in STREAM_MODES:
         for row in _of_key(settings, plan.change_log(mode), plan, key):
-            is_snapshot = row["commit_lsn"] == SNAPSHOT_COMMIT_LSN
+            is_snapshot = row["tx_id"] is None
             yield {
                 "mode": f"{mode}*" if row["is_raced"] else str(mode),
                 "commit_lsn": row["commit_lsn"],
                 "at": row["committed_at"],
-                "what": "initial snapshot" if is_snapshot else f"transaction {row['tx_id']}",
+                "what": "snapshot" if is_snapshot else f"transaction {row['tx_id']}",
                 "op": row["op"],
                 "values": None if row["op"] == "d" else {name: row[name] for name in names},
             }

@@ -116,7 +116,7 @@ def cutovers_path(pipeline: str) -> str:
 
 
 def quarantine_path(source: str) -> str:
-    """`shop/shop__quarantine`: the table with the records of a change topic that were put aside."""
+    """`shop/shop__quarantine`: the table with the records of a change topic that were given up."""
     return f"{source}/{source}{SEPARATOR}quarantine"
 
 
@@ -150,6 +150,21 @@ def change_topic(source: str) -> str:
     of these names are the same even so.
     """
     return f"{PREFIX}.{source}.changes"
+
+
+def side_topic(source: str, number: int) -> str:
+    """`lockstep.shop.side_1`: the topic with the rows of a source's side snapshot; also the name of
+    the connector that takes it."""
+    return f"{PREFIX}.{source}.side_{number}"
+
+
+def side_slot(slot: str) -> str:
+    """`lockstep__side__3f2a91c0d7`: the slot of a source's side snapshot, while that is taken.
+
+    slot: the source's own, which may have as many bytes as a name can.
+    """
+    digest = hashlib.sha256(slot.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return SEPARATOR.join((PREFIX, "side", digest))
 
 
 def source_of(change_topic: str) -> str:

@@ -48,7 +48,7 @@ class PipelineNames:
 
     @property
     def quarantine(self) -> str:
-        """The records of the source's change topic that were put aside."""
+        """The records of the source's change topic that were given up."""
         return names.quarantine_path(self.source)
 
     @property

@@ -184,6 +184,12 @@ class Plan:
         return names.change_topic(self.source)
 
     @property
+    def captured(self) -> tuple[TableName, ...]:
+        """The tables whose changes its streams need: those that it reads, and its outbox."""
+        outbox = () if self.manifest.outbox is None else (self.manifest.outbox,)
+        return tuple(dict.fromkeys([*self.tables, *outbox]))
+
+    @property
     def message_prefix(self) -> str:
         """Of the logical messages that mode message reads."""
         return self.manifest.message_prefix or names.message_prefix(self.name)

@@ -2,6 +2,8 @@
 -- rows. A delete has no time, so rows are found by the time of any change, and their changes by
 -- key. Run by delta-rs (DataFusion); what is in braces is made of the result's columns.
 --
+-- Rows without a transaction are of a snapshot, which is the first commit of a change log: that of
+-- the connector at ${snapshot_lsn}, a side snapshot at its own position.
 -- is_after_earlier: rows come into the table in the order of written_at, those of one commit at
 -- once. latency_seconds: null for rows of the initial snapshot, which there was no stream to write.
 -- Epochs are subtracted, not times: of a duration date_part('epoch', ...) may drop the fraction.
@@ -62,8 +64,12 @@ SELECT
         TRUE
     ) AS is_after_earlier,
     coalesce(
-        (tx_id IS NULL) = (commit_lsn = cast('${snapshot_lsn}' AS BIGINT)),
+        CASE
+            WHEN tx_id IS NULL THEN commit_lsn = first_lsn
+            ELSE commit_lsn <> cast('${snapshot_lsn}' AS BIGINT)
+        END,
         TRUE
     ) AS has_transaction,
     CASE WHEN tx_id IS NOT NULL THEN seconds_from_commit END AS latency_seconds
 FROM changes
+CROSS JOIN (SELECT min(commit_lsn) AS first_lsn FROM change_log) AS snapshot

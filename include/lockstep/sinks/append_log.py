@@ -7,7 +7,7 @@ whatever a micro-batch's number or Spark's own files say: what lies at or before
 never written again. Commits are made by delta-rs from the one process that holds the writer's lock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -29,6 +29,7 @@ from lockstep.faults import Point, reach
 FRONTIER_APP_ID = "lockstep/frontier"
 RESUME_APP_ID = "lockstep/resume_offset"
 CAPTURE_APP_ID = "lockstep/capture"
+APPEND_ONLY = "delta.appendOnly"
 MAINTAIN_COMMITS = 100
 """Commits between two compactions: appending costs 5 ms with no file in the table's log since the
 last one, 15 ms with a hundred, 55 ms with five hundred."""
@@ -189,6 +190,33 @@ class AppendLog:
             with translate_delta_errors(self.uri):
                 self._write(rows, CommitProperties())
 
+    def replace(self, partitions: Sequence[str], rows: pa.RecordBatchReader) -> None:
+        """Replace all rows of some partitions in one commit; the frontier stays.
+
+        rows: of these partitions alone, and of commits up to the frontier.
+        """
+        values = ", ".join("'" + one.replace("'", "''") + "'" for one in partitions)
+        with translate_delta_errors(self.uri), self._not_append_only():
+            write_deltalake(
+                self._table,
+                rows,
+                mode="overwrite",
+                predicate=f'"{self._partition}" IN ({values})',
+                writer_properties=WRITER,
+                post_commithook_properties=NO_HOOKS,
+            )
+
+    def describe(self, text: str) -> None:
+        """Describe the table by another text, in a commit of its own."""
+        with translate_delta_errors(self.uri):
+            self._table.alter.set_table_description(text)
+
+    @contextmanager
+    def _not_append_only(self) -> Iterator[None]:
+        self._table.alter.set_table_properties({APPEND_ONLY: "false"})
+        yield
+        self._table.alter.set_table_properties({APPEND_ONLY: "true"})
+
     def maintain(self) -> bool:
         """Every now and then: compact small files, shorten the log, remove what is not needed.
 
@@ -235,7 +263,7 @@ class AppendLog:
             partition_by=[self._partition],
             description=self._description,
             configuration={
-                "delta.appendOnly": "true",
+                APPEND_ONLY: "true",
                 "delta.logRetentionDuration": kept,
                 "delta.deletedFileRetentionDuration": kept,
             },

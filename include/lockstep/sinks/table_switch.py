@@ -9,14 +9,13 @@ from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
 from lockstep.sinks.append_log import (
+    APPEND_ONLY,
     CAPTURE_APP_ID,
     FRONTIER_APP_ID,
     RESUME_APP_ID,
     capture_id_of,
     reached_of,
 )
-
-APPEND_ONLY = "delta.appendOnly"
 
 
 def switch_content(uri: str, new_uri: str) -> int:

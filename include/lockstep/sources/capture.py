@@ -8,6 +8,10 @@ from lockstep.settings import Settings
 from lockstep.sources.postgres import RoleConnection, connect_to
 from lockstep.sources.source_database import capturer
 
+_POSITION = """
+SELECT (confirmed_flush_lsn - '0/0'::pg_lsn)::bigint FROM pg_replication_slots
+WHERE slot_name = %s AND NOT active
+"""
 _QUERY = Path(__file__).with_name("capture_facts.sql")
 
 
@@ -44,6 +48,17 @@ def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:
     with connect_to(target, application_name="lockstep capture") as connection:
         query = _QUERY.read_text(encoding="utf-8")
         return CaptureFacts(*connection.execute(query, {"slot": slot}).fetchone())
+
+
+def slot_position(target: RoleConnection, slot: str) -> int | None:
+    """Where a slot stands (an LSN) that nothing reads; None while one does, or without the slot.
+
+    Until its first reader comes, that is the position that its exported snapshot is of. Raises
+    PostgresUnavailableError.
+    """
+    with connect_to(target, application_name="lockstep capture") as connection:
+        found = connection.execute(_POSITION, [slot]).fetchone()
+    return None if found is None else found[0]
 
 
 def current_xid(settings: Settings) -> int:

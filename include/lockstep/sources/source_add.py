@@ -16,6 +16,8 @@ from lockstep.pipeline.catalog import Catalog, Column, TableName, write_catalog
 from lockstep.pipeline.catalog_changes import catalog_changes
 from lockstep.pipeline.errors import CatalogError, ManifestError, PipelineError, TypeRefusedError
 from lockstep.pipeline.folder import CATALOG_FILE, read_source
+from lockstep.pipeline.plan import plans_of
+from lockstep.pipeline.project import read_project
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FILE, SOURCES
 from lockstep.pipeline.source import SourceManifest
 from lockstep.pipeline.toml_file import read_toml, validate
@@ -36,7 +38,8 @@ READ_ROLE_DEFAULT, CAPTURE_ROLE_DEFAULT = "lockstep_read", "lockstep_capture"
 class Request:
     """What the user says of a source; empty where they leave it open.
 
-    tables: those to capture; default: those of the publication, else all with a primary key.
+    tables: those to capture; default: those of the publication and those that pipelines read, or
+    without a publication all with a primary key.
     """
 
     name: str
@@ -114,12 +117,13 @@ def _look_at(settings: Settings, request: Request) -> tuple[str, AddedSource]:
     schemas = _schemas(request, before)
     target = reader_at(settings, request.name, manifest)
     roles = (manifest.roles.read, manifest.roles.capture)
-    publication = names.publication(request.name)
+    publication = manifest.publication or names.publication(request.name)
+    read = _read_by_pipelines(settings.project, request.name)
     with connect_to(target, application_name="lockstep source add") as connection:
         catalog = read_database_catalog(connection, request.name, schemas)
         state = read_database_state(connection, schemas, roles, publication)
     _check_found(catalog, state, request)
-    wanted = Wanted(catalog, manifest.roles, publication, _tables(catalog, state, request))
+    wanted = Wanted(catalog, manifest.roles, publication, _tables(catalog, state, request, read))
     added = AddedSource(
         catalog=catalog,
         tables=wanted.tables,
@@ -225,8 +229,10 @@ def _check_found(catalog: Catalog, state: DatabaseState, request: Request) -> No
             )
 
 
-def _tables(catalog: Catalog, state: DatabaseState, request: Request) -> tuple[TableName, ...]:
-    """The tables to capture."""
+def _tables(
+    catalog: Catalog, state: DatabaseState, request: Request, read: set[TableName]
+) -> tuple[TableName, ...]:
+    """The tables to capture. read: those that pipelines read already."""
     for name in request.tables:
         if not captures(catalog.table(name), state):
             raise CatalogError(
@@ -237,8 +243,17 @@ def _tables(catalog: Catalog, state: DatabaseState, request: Request) -> tuple[T
         return tuple(sorted(set(request.tables)))
     able = [table.name for table in catalog.tables if captures(table, state)]
     if state.publication and state.publication.tables:
-        return tuple(name for name in able if name in state.publication.tables)
+        wanted = state.publication.tables | read
+        return tuple(name for name in able if name in wanted)
     return tuple(able)
+
+
+def _read_by_pipelines(project: Path, source: str) -> set[TableName]:
+    """The tables that streams of the source's pipelines need."""
+    found = read_project(project)
+    if source not in found.sources:
+        return set()
+    return {table for plan in plans_of(found, source) for table in plan.captured}
 
 
 def _refused(catalog: Catalog) -> list[TypeRefusedError]:

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.cdc.errors import PoisonedRecordError
@@ -158,10 +159,13 @@ class Driver:
 
     def _started(self, mode: str) -> Runner:
         (of, own_mode), modes = self._streams[mode], self._modes[mode]
+        progressed = partial(self._beats.still_starting, mode)
         modes.make_table(own_mode)
         claimed = identity.claim(of, own_mode)
         self._capture.follow(mode, claimed)
-        sink = modes.sink_of(self._spark, own_mode, claimed.capture_id)
+        location = identity.checkpoint_location(of, own_mode)
+        sink = modes.sink_of(self._spark, own_mode, claimed.capture_id, progressed=progressed)
+        modes.begin(own_mode, sink, location, progressed)
         runner = Runner(
             self._settings,
             mode,
@@ -170,7 +174,6 @@ class Driver:
             given_up=modes.given_up(own_mode),
             stage=stage_of(own_mode),
         )
-        location = identity.checkpoint_location(of, own_mode)
         runner.start(self._spark, location, neighbours=len(self._hosted) - 1)
         return runner
 
@@ -239,6 +242,7 @@ class Driver:
         self._beats.say(mode, DriverState.STARTING)
         self._read_folder(mode)
         if mode in self._leases:
+            self._renew_history(mode)
             self._start(mode)
             self._shared_at = time.monotonic() + SETTLED_SECONDS
 
@@ -334,6 +338,19 @@ class Driver:
             log.warning("the history cannot be hosted: %s", error)
             self._history_not_before = time.monotonic() + HISTORY_PAUSE_SECONDS
             return
+        with suppress(LockstepError):  # then by the folders as they were
+            self._modes[HISTORY] = Modes.of(self._streams[HISTORY][0])
+        self._start(HISTORY)
+
+    def _renew_history(self, mode: str) -> None:
+        """Write the history by the folders as they are now, if a new stream reads more of it."""
+        modes = self._modes[mode]
+        if modes.kept == self._modes[HISTORY].kept or HISTORY not in self._runners:
+            return
+        self._end(self._runners.pop(HISTORY))
+        self._capture.forget(HISTORY)
+        self._streams[HISTORY] = self._streams[mode][0], HISTORY
+        self._modes[HISTORY] = modes
         self._start(HISTORY)
 
     def _drop(self, mode: str, failure: BaseException | None = None) -> None:

@@ -6,7 +6,7 @@ once, when it is inserted: a pruned outbox says nothing of the rows.
 
 import base64
 import binascii
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -27,16 +27,11 @@ class OutboxRow(Struct, frozen=True):
     payload: str
 
 
-def facts_decoder(
-    plan: Plan,
-    tables: Mapping[TableName, PlannedTable],
-    others: Collection[TableName] = (),
-) -> RecordDecoder:
+def facts_decoder(plan: Plan, tables: Mapping[TableName, PlannedTable]) -> RecordDecoder:
     """Decodes the changes of the plan's topic, every row as TableRow.
 
-    tables: those captured, the fact among them. others: may be captured for other pipelines, their
-    outboxes for one. A row of the fact that lacks a large value is refused: nothing that these
-    modes read has it.
+    tables: those captured, the fact among them. A row of the fact that lacks a large value is
+    refused: nothing that these modes read has it.
     """
     read = {text_of(name): row_reading(table) for name, table in tables.items()}
     fact = text_of(plan.fact.name)
@@ -50,7 +45,6 @@ def facts_decoder(
         read,
         message_prefix=plan.message_prefix,
         message=_message(decode),
-        others=frozenset(map(text_of, others)),
     )
 
 

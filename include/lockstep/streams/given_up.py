@@ -30,10 +30,6 @@ class GivenUp:
         """The change topic whose records these are."""
         return self._decoder.topic
 
-    def is_known(self, table: str) -> bool:
-        """Whether a change of the table is one that streams expect."""
-        return self._decoder.is_known(table)
-
     def __contains__(self, offset: int) -> bool:
         at = bisect_right(self._ranges, offset, key=lambda one: one.first)
         return at > 0 and offset <= self._ranges[at - 1].last

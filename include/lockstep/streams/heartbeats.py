@@ -69,6 +69,10 @@ class Beats:
         self._memory = 0
         self._memory_read_at = -math.inf
 
+    def still_starting(self, mode: str) -> None:
+        """Say that a mode that starts gets on; any thread may call it."""
+        self._say(mode, DriverState.STARTING)
+
     def say(
         self,
         mode: str,
@@ -81,9 +85,19 @@ class Beats:
 
         A disk that is full is logged, and ends no stream; supervision misses the beats by itself.
         """
-        now = datetime.now(UTC)
         if state is DriverState.STARTING:
-            self._streams_started_at[mode] = now
+            self._streams_started_at[mode] = datetime.now(UTC)
+        return self._say(mode, state, runner, clock, failure)
+
+    def _say(
+        self,
+        mode: str,
+        state: DriverState,
+        runner: Runner | None = None,
+        clock: DatabaseClock | None = None,
+        failure: BaseException | None = None,
+    ) -> Heartbeat:
+        now = datetime.now(UTC)
         known = {} if runner is None else self._of(mode, runner, now)
         if clock is not None:
             known |= self._distance(runner, clock, now, known["incomplete"])
@@ -127,7 +141,6 @@ class Beats:
                 )
                 for one in runner.incomplete()
             ),
-            "quarantined": progress.quarantined,
         }
 
     def _distance(

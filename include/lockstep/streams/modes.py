@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.cdc.records import RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
+from lockstep.host.files import make_private_folder
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import Catalog, TableName
 from lockstep.pipeline.errors import PipelineError
@@ -21,11 +23,15 @@ from lockstep.sinks.table_of_before import require_moved
 from lockstep.sources.given_up import given_up_ranges
 from lockstep.sources.postgres import RoleConnection
 from lockstep.sources.row_lookup import RowLookup
+from lockstep.sources.side_snapshots import SideSnapshots, read_side_snapshots
 from lockstep.sources.source_database import reader
 from lockstep.streams import published
 from lockstep.streams.as_of_commit import Evaluation, TemporalSink, catch_up
+from lockstep.streams.beginning import begin
 from lockstep.streams.fact_records import facts_decoder
 from lockstep.streams.given_up import GivenUp
+from lockstep.streams.history_tables import HistoryTables
+from lockstep.streams.kept_tables import KeptTable, kept_of
 from lockstep.streams.lookup import LookupEnrichment
 from lockstep.streams.needed_versions import NeededVersions
 from lockstep.streams.runner import Stage
@@ -33,6 +39,7 @@ from lockstep.streams.sink import ChangeLogSink, Enrichment, Sink, open_change_l
 from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import rows_decoder
+from lockstep.supervise.folder import mode_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,14 +53,16 @@ class Modes:
     """The modes of a pipeline, and the writer of its source's history.
 
     settings: where their tables are. catalog: the source's. captured: what the history keeps.
-    reader: the role that looks rows up; raises ConfigurationError without its password. look: the
-    stretches of the change topic that are given up now.
+    snapshots: the source's side snapshots. reader: the role that looks rows up; raises
+    ConfigurationError without its password. look: the stretches of the change topic that are given
+    up now.
     """
 
     settings: Settings
     plan: Plan
     catalog: Catalog
     captured: Mapping[TableName, PlannedTable]
+    snapshots: SideSnapshots
     reader: Callable[[], RoleConnection]
     look: Callable[[], Sequence[OffsetRange]]
 
@@ -65,11 +74,13 @@ class Modes:
         """
         project = read_project(settings.project)
         plan = plan_of(project.pipeline(settings.names.pipeline))
+        snapshots = read_side_snapshots(settings, plan.source)
         return cls(
             settings,
             plan,
             project.sources[plan.source].catalog,
-            _captured(project, plan),
+            _captured(project, plan, snapshots),
+            snapshots,
             partial(reader, settings),
             partial(given_up_ranges, settings),
         )
@@ -96,21 +107,53 @@ class Modes:
             self._change_log(self.settings, mode, None)
 
     def sink_of(
-        self, spark: "SparkSession", mode: str, capture_id: int, into: Settings | None = None
+        self,
+        spark: "SparkSession",
+        mode: str,
+        capture_id: int,
+        into: Settings | None = None,
+        progressed: Callable[[], None] = lambda: None,
     ) -> Sink:
         """The sink of a mode, or of the history, its table opened. Raises LockstepError.
 
-        capture_id: of the capture whose changes it will be given, as streams/identity.py has it.
-        into: where that table is, for a rebuild; what the mode reads is in its usual place.
+        A history has all that it is to keep then. capture_id: of the capture whose changes it will
+        be given, as streams/identity.py has it. into: where that table is, for a rebuild; what the
+        mode reads is in its usual place. progressed: called now and then while much is read.
         """
         target = into or self.settings
         if mode == HISTORY:
-            return SourceHistorySink(self._history_log(target, capture_id), self.captured)
+            return self._history(target, capture_id, progressed)
         log = self._change_log(target, mode, capture_id)
         self._require_version(log, mode)
         if mode in JOINED:
             return self._joined(spark, log)
         return ChangeLogSink(log, self._enrichment(spark, mode), self.plan.key)
+
+    @property
+    def kept(self) -> Mapping[TableName, KeptTable]:
+        """What the source's history keeps of its tables."""
+        return kept_of(self.captured.values(), self.snapshots)
+
+    def begin(
+        self,
+        mode: str,
+        sink: Sink,
+        checkpoint_location: Path,
+        progressed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Write the first rows of a new table whose pipeline begins with a side snapshot.
+
+        checkpoint_location: made before, for a table with a frontier has one, however soon its
+        stream ends. progressed: as in sink_of. Raises SideSnapshotMissingError for a pipeline that
+        reads a table whose rows are nowhere, StreamError when the snapshot's topic is not whole.
+        """
+        if mode == HISTORY or sink.reached.frontier is not None:
+            return
+        snapshot = self.snapshots.first_of(self.plan.captured)
+        if snapshot is not None:
+            make_private_folder(checkpoint_location)
+            decoder = self.decoder_of(mode).of_topic(self.snapshots.topic(snapshot))
+            begin(self.settings, sink, snapshot, decoder, progressed)
 
     def given_up(self, mode: str) -> GivenUp:
         """What is given up of the change topic; it decodes the mode's records.
@@ -147,19 +190,39 @@ class Modes:
     @cached_property
     def _facts_decoder(self) -> RecordDecoder:
         fact = self.plan.fact
-        others = [table.name for table in self.catalog.tables]
-        return facts_decoder(self.plan, {**self.captured, fact.name: fact}, others)
+        return facts_decoder(self.plan, {**self.captured, fact.name: fact})
 
     def _change_log(self, target: Settings, mode: str, capture_id: int | None) -> AppendLog:
         return open_change_log(target, self.plan, Mode(mode), capture_id)
 
     def _history_log(self, target: Settings, capture_id: int | None) -> AppendLog:
         uri, kept_hours = target.table_uri(self.plan.history), target.stream_versions_kept_hours
-        return history_log(uri, self.captured, kept_hours, capture_id)
+        of_first = {
+            name: table
+            for name, table in self.captured.items()
+            if self.snapshots.of_late(name) is None
+        }
+        return history_log(uri, of_first, kept_hours, capture_id)
+
+    def _history(
+        self, target: Settings, capture_id: int, progressed: Callable[[], None]
+    ) -> SourceHistorySink:
+        log = self._history_log(target, capture_id)
+        HistoryTables(
+            self.settings,
+            self.captured,
+            self.snapshots,
+            self.given_up(HISTORY),
+            self.decoder_of(HISTORY),
+            mode_folder(self.settings, HISTORY) / "tables",
+            progressed,
+        ).complete(log)
+        since = {name: one.since for name, one in self.kept.items()}
+        return SourceHistorySink(log, self.captured, since)
 
     def _joined(self, spark: "SparkSession", log: AppendLog) -> TemporalSink:
         history = StoredHistory(self.settings.table_uri(self.plan.history))
-        history.require_columns(self.plan.tables.values())
+        history.require(kept_of(self.plan.tables.values(), self.snapshots))
         needed = NeededVersions(self.plan, history, log.reached.frontier)
         sink = TemporalSink(log, self.plan, needed, Evaluation(spark, self.plan))
         catch_up(self.settings, needed, sink.wanted, self.given_up(StreamMode.TEMPORAL))
@@ -177,9 +240,13 @@ class Modes:
         raise ValueError(f"{mode} is no mode of a stream")
 
 
-def _captured(project: Project, plan: Plan) -> dict[TableName, PlannedTable]:
+def _captured(
+    project: Project, plan: Plan, snapshots: SideSnapshots
+) -> dict[TableName, PlannedTable]:
+    """Without late tables whose rows are not there yet."""
     catalog = project.sources[plan.source].catalog
-    return captured_tables(plans_of(project, plan.source), catalog)
+    captured = captured_tables(plans_of(project, plan.source), catalog)
+    return {name: table for name, table in captured.items() if snapshots.has(name)}
 
 
 def stage_of(mode: str) -> Stage | None:

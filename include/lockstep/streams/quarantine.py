@@ -1,8 +1,7 @@
-"""Records put aside: those of tables that no mode knows, and those an operator gave up.
+"""Notes the records that an operator gave up; sources/given_up.py reads them.
 
-Here they are written; sources/given_up.py reads what was given up. One Delta table for all streams,
-appended to under its writer's lock; what is put aside twice (by two streams, or by a micro-batch
-run again) is there twice, with the same offset.
+One Delta table for all streams of a source, appended to under its writer's lock. Earlier versions
+wrote changes of tables that they did not know there as well.
 """
 
 import json
@@ -12,39 +11,24 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from lockstep.faults import Point, reach
 from lockstep.pipeline import names
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.given_up import GIVEN_UP, QUARANTINED_COLUMNS, GivenUpRecords, topic_now
 
-PUT_ASIDE = "put aside"
 PATIENCE_SECONDS = 30.0
-"""For the table's other writers: all streams meet the same record within moments."""
+"""For the table's other writers."""
 
 
 class Quarantine:
-    """Where one stream, or an operator, puts records of one change topic: its source's table."""
+    """Where records of one change topic are noted: its source's table."""
 
     def __init__(self, settings: Settings, by: str, topic: str) -> None:
         self._settings = settings
         self._by = by
         self._topic = topic
         self._table = names.quarantine_path(names.source_of(topic))
-        self._unwritten: list[dict] = []
-
-    def put(self, offset: int, reason: str, value: bytes | None) -> None:
-        """Put one record of the change topic aside; it is there after the next `write`."""
-        self._unwritten.append(self._row(self._topic, offset, reason, value, PUT_ASIDE))
-
-    def write(self) -> None:
-        """Write what was put aside, in one commit. Raises LakehouseError, WriterBusyError."""
-        if self._unwritten:
-            reach(Point.BEFORE_QUARANTINE)
-            self._append(self._unwritten)
-            reach(Point.AFTER_QUARANTINE)
-            self._unwritten = []
 
     def give_up(self, lost: Sequence[GivenUpRecords]) -> None:
         """Note, in one commit, that streams pass these records of the topic as it is now.

@@ -163,10 +163,12 @@ def _fill(
     """Run the query until its new table holds all that the topic does; returns the frontier."""
     end = change_topic.end_offset(settings)
     parts = Modes.of(settings)
+    sink = parts.sink_of(spark, mode, capture.capture_id, staging)
+    parts.begin(mode, sink, _new_checkpoint(settings, mode))
     runner = Runner(
         settings,
         mode,
-        parts.sink_of(spark, mode, capture.capture_id, staging),
+        sink,
         xid_near=current_xid(settings),
         given_up=parts.given_up(mode),
         stage=stage_of(mode),

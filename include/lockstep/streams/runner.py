@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from lockstep.cdc.errors import PoisonedRecordError
-from lockstep.cdc.records import Change, Record
+from lockstep.cdc.records import Record
 from lockstep.cdc.transactions import IncompleteTransaction, Transaction, TransactionTracker
 from lockstep.errors import StreamError
 from lockstep.faults import Point, in_mode, reach
@@ -32,7 +32,6 @@ from lockstep.sinks.append_log import Reached
 from lockstep.sources import change_topic
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.large import LargeTransaction
-from lockstep.streams.quarantine import Quarantine
 from lockstep.streams.sink import Sink
 
 if TYPE_CHECKING:
@@ -72,7 +71,6 @@ class Progress:
     rows_total: int = 0
     last_progress_at: datetime | None = None
     micro_batch_seconds: float | None = None
-    quarantined: int = 0
 
 
 class Runner:
@@ -106,7 +104,6 @@ class Runner:
         self._sink = sink
         self._given_up = given_up
         self._stage = stage
-        self._quarantine = Quarantine(settings, name, given_up.topic)
         self._at_work = threading.Lock()
         self._incomplete: list[IncompleteTransaction] = []
         self._stopping = False
@@ -213,6 +210,10 @@ class Runner:
         collected = records.toArrow()
         return collected if self._stage is None else self._stage.unpacked(collected)
 
+    def follow(self, records: Records) -> None:
+        """Follow records that are read without a query, in the order of their offsets."""
+        self._advance(records)
+
     def _take(self, records: pa.Table) -> None:
         """Steps 2 to 4 for the records of one micro-batch."""
         if not records.num_rows:
@@ -232,21 +233,16 @@ class Runner:
         seen_us = time.time_ns() // 1000
         decoded = _Decoded(self._readable(records))
         released = self.tracker.feed(decoded)
-        self._quarantine.write()
         self._write(released, seen_us)
         if decoded.poison is not None:
             raise decoded.poison
 
     def _readable(self, records: Records) -> Iterator[Record]:
-        """Decode what is new; a change of an unknown table is put aside, and counts."""
+        """Decode what is new; of a table that is not wanted, or not known, a change counts."""
         for offset, value in records:
             if self._stage is None and offset < self.tracker.next_offset:
                 continue
-            record = self._given_up.decoded(value, offset, self._sink.wanted)
-            if isinstance(record, Change) and not self._given_up.is_known(record.table):
-                self._quarantine.put(offset, f"unknown table {record.table}", value)
-                self.progress.quarantined += 1
-            yield record
+            yield self._given_up.decoded(value, offset, self._sink.wanted)
 
     def _write(self, released: Sequence[Transaction], seen_us: int) -> None:
         """Step 4, in one commit for what fits into memory, and one for each that does not."""

@@ -4,19 +4,21 @@ Every pipeline's stream decodes the topic itself; the history is what it starts 
 for rows that it does not keep, and what a comparison proves a drift by.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from lockstep.cdc.records import Change
 from lockstep.cdc.transactions import Transaction
 from lockstep.faults import Point, reach
+from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION
 from lockstep.sinks.append_log import AppendLog, Reached
+from lockstep.streams.kept_tables import kept_of, kept_text
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.large_rows import large_versions
 from lockstep.streams.sink import Sink
@@ -34,15 +36,12 @@ def history_log(
 ) -> AppendLog:
     """The history's table, for its one writer; made if there is none.
 
-    capture_id: of what it will append. Its description has the columns that it keeps of each table,
-    as JSON. Raises LakehouseError, and PipelineError when it does not keep what these tables'
-    pipelines read.
+    tables: which a new one is to keep, all of the connector's own snapshot. One that is there may
+    lack some of them, and gets them by history_tables.py. capture_id: of what it will append.
+    Raises LakehouseError.
     """
-    kept = {str(name): list(table.columns) for name, table in tables.items()}
-    description = json.dumps(kept, sort_keys=True)
-    log = AppendLog(uri, SCHEMA, HISTORY_PARTITION, versions_kept_hours, capture_id, description)
-    StoredHistory(uri).require_columns(tables.values())
-    return log
+    kept = kept_text(kept_of(tables.values()))
+    return AppendLog(uri, SCHEMA, HISTORY_PARTITION, versions_kept_hours, capture_id, kept)
 
 
 class SourceHistorySink(Sink):
@@ -50,9 +49,19 @@ class SourceHistorySink(Sink):
 
     pause_seconds = 1.0
 
-    def __init__(self, log: AppendLog, tables: Mapping[TableName, PlannedTable]) -> None:
-        """tables: those that the source's pipelines read, each with all columns that any reads."""
+    def __init__(
+        self,
+        log: AppendLog,
+        tables: Mapping[TableName, PlannedTable],
+        since: Mapping[TableName, int] | None = None,
+    ) -> None:
+        """tables: those that the source's pipelines read, each with all columns that any reads.
+
+        since: the commit LSN of each table's snapshot: what the topic has of commits up to a side
+        snapshot's is in that, and passed over.
+        """
         self._log = log
+        self._since = {text_of(name): position for name, position in (since or {}).items()}
         self._stored = StoredHistory(log.uri)
         self._tables = {text_of(name): table for name, table in tables.items()}
         self.wanted = frozenset(self._tables)
@@ -68,7 +77,8 @@ class SourceHistorySink(Sink):
         versions: list[RowVersion] = []
         for transaction in transactions:
             living = self._living_after(newest)
-            for version in fold_rows(transaction, transaction.changes, living):
+            changes = self._of_now(transaction)
+            for version in fold_rows(transaction, changes, living):
                 found = self._complete(version, newest)
                 newest[found.table, found.row.key] = found.row
                 versions.append(found)
@@ -81,7 +91,8 @@ class SourceHistorySink(Sink):
         """Rows first, slice by slice; the frontier with the last commit."""
         reach(Point.BEFORE_HISTORY)
         written = 0
-        for versions in large_versions(large, self.wanted, self._living_after({})):
+        wanted = self._wanted_at(large.transaction.commit_lsn)
+        for versions in large_versions(large, wanted, self._living_after({})):
             rows = self._rows([self._complete(version, {}) for version in versions])
             self._log.add(rows)
             written += rows.num_rows
@@ -92,6 +103,19 @@ class SourceHistorySink(Sink):
 
     def maintain(self) -> bool:
         return self._log.maintain()
+
+    def _wanted_at(self, commit_lsn: int) -> frozenset[str]:
+        """The tables of which a transaction's changes are not in a side snapshot."""
+        first = SNAPSHOT_COMMIT_LSN
+        return self.wanted.difference(
+            table for table, since in self._since.items() if commit_lsn <= since > first
+        )
+
+    def _of_now(self, transaction: Transaction) -> Iterable[Change]:
+        wanted = self._wanted_at(transaction.commit_lsn)
+        if wanted == self.wanted:
+            return transaction.changes
+        return [change for change in transaction.changes if change.table in wanted]
 
     def _complete(
         self, version: RowVersion, newest: Mapping[tuple[str, Key], TableRow]

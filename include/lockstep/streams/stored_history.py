@@ -3,8 +3,7 @@
 Never writes. Which columns a row has comes from the plan of who reads.
 """
 
-import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -18,12 +17,14 @@ from deltalake import DeltaTable
 from msgspec.structs import astuple
 
 from lockstep.errors import StreamError
+from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.result_tables import HISTORY_PARTITION
 from lockstep.pipeline.values import comparable
 from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sources.delta import open_table, run_query
+from lockstep.streams.kept_tables import KeptTable, read_kept
 from lockstep.streams.table_rows import Key, TableRow
 from lockstep.streams.versions import Columns, Values, Version
 
@@ -43,21 +44,22 @@ class StoredHistory:
             return Reached(None, 0)
         return reached_of(open_table(self.uri))
 
-    def require_columns(self, tables: Iterable[PlannedTable]) -> None:
-        """Raise PipelineError unless the history keeps these columns of these tables.
+    def require(self, tables: Mapping[TableName, KeptTable]) -> None:
+        """Raise PipelineError unless the history keeps this of these tables.
 
         One that is not there yet is made with all that the source's pipelines read.
         """
         if not DeltaTable.is_deltatable(self.uri):
             return
-        kept = json.loads(open_table(self.uri).metadata().description or "{}")
-        for table in tables:
-            lacking = [name for name in table.columns if name not in kept.get(str(table.name), ())]
-            if lacking:
+        kept = read_kept(open_table(self.uri).metadata().description)
+        for name, wanted in tables.items():
+            found = kept.get(name, KeptTable((), wanted.since))
+            if not found.covers(wanted):
+                lacking = [one for one in wanted.columns if one not in found.columns]
+                what = f"{', '.join(lacking)} of {name}" if lacking else f"the rows of {name}"
                 raise PipelineError(
-                    f"the history {self.uri} does not keep {', '.join(lacking)} of {table.name}, "
-                    "since no pipeline read that when it was made: end the source's streams, "
-                    "delete the folder, and start them again: it is built from the change topic"
+                    f"the history {self.uri} does not keep {what} yet: its writer makes that when "
+                    "it starts; end the source's streams, and start them again"
                 )
 
     def count(self, table: PlannedTable) -> int:

@@ -80,7 +80,7 @@ def rows_decoder(
     keeps_texts: each row has the JSON of its values, too.
     """
     read = {text_of(name): row_reading(table, keeps_texts) for name, table in tables.items()}
-    return RecordDecoder(topic, read, others=None)
+    return RecordDecoder(topic, read)
 
 
 def row_reading(table: PlannedTable, keeps_texts: bool = False) -> ReadRow:

@@ -134,7 +134,7 @@ def _by_its_word(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding
 
 def _starting(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding:
     seconds = _age(heartbeat.started_at, now)
-    if seconds > limits.starting_seconds_max:
+    if _age(heartbeat.beat_at, now) > limits.starting_seconds_max:
         return Finding(Health.STALLED, f"has been starting for {seconds:.0f} s")
     return Finding(Health.STARTING, f"has been starting for {seconds:.0f} s")
 

@@ -115,7 +115,6 @@ class Heartbeat:
     stream_started_at: datetime | None = None
     """When the driver began with this stream, which may have joined it late."""
     incomplete: tuple[IncompleteTransaction, ...] = ()
-    quarantined: int = 0
 
     @property
     def started_at(self) -> datetime:

@@ -1,0 +1,189 @@
+"""Tables that come to a captured source while all is written to and killed: nothing is missing.
+
+Each round brings a pipeline whose tables the connector began without. LATE_ROUNDS says how many (a
+soak takes fifty), LATE_SEED repeats a run. What a pipeline's rows are after each transaction its
+writer knows from PostgreSQL itself.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from deltalake import DeltaTable
+from lockstep.capture.source_capture import capture_source
+from lockstep.devstack import control
+from lockstep.devstack.connect import Connect
+from lockstep.devstack.kafka import Kafka
+from lockstep.devstack.postgres import Postgres
+from lockstep.faults import Point
+from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.project import read_project
+from lockstep.sources.side_snapshots import read_side_snapshots
+from lockstep.supervise import launcher
+from lockstep_tools.soak import connector_restarts
+
+from tests.depot.streams import Streams, until
+from tests.late_tables.writer import Left, YardWriter
+from tests.late_tables.yard import FIRST, SOURCE, Late, Yard
+
+pytestmark = [pytest.mark.e2e, pytest.mark.services]
+ROUNDS = int(os.environ.get("LATE_ROUNDS", "2"))
+SEED = int(os.environ.get("LATE_SEED", "11"))
+MODES = (Mode.TEMPORAL, Mode.TRANSACTION)
+CAPTURE_SECONDS_MAX = 300.0
+ROWS_MORE = 60
+"""Of a late pipeline, after its first."""
+FAULTS = [point for point in Point if point.startswith("side_")]
+DRIVER = "driver"
+KILLED = [*FAULTS, Connect.name, Postgres.name, Kafka.name, DRIVER, "capture"]
+
+
+class Capture:
+    """`lockstep source capture yard` in a process of its own, begun again until it is done."""
+
+    def __init__(self, yard: Yard, log: Path) -> None:
+        self._yard, self._log = yard, log
+        self.killed = 0
+
+    def run(self, streams: Streams, killed: str, rng: Random) -> None:
+        """Once with what is killed meanwhile, and then as often as it takes."""
+        fault = f"capture:{killed}" if killed in FAULTS else ""
+        process = self._started(fault)
+        if not fault:
+            time.sleep(rng.uniform(0.5, 15))
+            if process.poll() is None:
+                self._kill(killed, process, streams, rng)
+        deadline = time.monotonic() + CAPTURE_SECONDS_MAX
+        while (code := self._ended(process, streams, deadline)) != 0:
+            self.killed += code == -signal.SIGKILL
+            process = self._started("")
+
+    def _kill(self, what: str, process: subprocess.Popen, streams: Streams, rng: Random) -> None:
+        if what == "capture":
+            process.kill()
+        elif what == DRIVER:
+            streams.kill(rng)
+        else:
+            connector_restarts.kill(self._yard.settings, what)
+            control.up(self._yard.settings, [Connect.name])
+
+    def _ended(self, process: subprocess.Popen, streams: Streams, deadline: float) -> int:
+        while process.poll() is None:
+            streams.keep()
+            assert time.monotonic() < deadline, self._log.read_text()[-3000:]
+            time.sleep(0.2)
+        assert time.monotonic() < deadline, self._log.read_text()[-3000:]
+        return process.returncode
+
+    def _started(self, fault: str) -> subprocess.Popen:
+        command = [Path(sys.executable).with_name("lockstep"), "source", "capture", SOURCE]
+        settings = self._yard.settings
+        own = {"LOCKSTEP_FAULT": fault}
+        for name in ("home", "project", *PORTS):
+            own[f"LOCKSTEP_{name.upper()}"] = str(getattr(settings, name))
+        with self._log.open("ab") as log:
+            return subprocess.Popen(command, env={**os.environ, **own}, stdout=log, stderr=log)
+
+
+PORTS = ("postgres_port", "kafka_port", "connect_port")
+
+
+def late_of(number: int, rng: Random) -> Late:
+    """Half of them with a fact that is late, too."""
+    fact = FIRST if rng.random() < 0.5 else f"moves_{number}"
+    return Late(f"late_{number}", fact, rng.choice(["weight", "place"]))
+
+
+def change_log(yard: Yard, pipeline: str, mode: Mode) -> list[dict]:
+    """Its rows in the order of the commits; none before it is there."""
+    uri = yard.settings.table_uri(yard.plan(pipeline).change_log(mode))
+    if not DeltaTable.is_deltatable(uri):
+        return []
+    return sorted(DeltaTable(uri).to_pyarrow_table().to_pylist(), key=lambda row: row["commit_lsn"])
+
+
+def values(row: dict) -> tuple:
+    note = row["note"]
+    return row["own"], row["name"], note and note[0], note and len(note)
+
+
+def require_all(log: list[dict], late: Late, left: list[Left]) -> None:
+    """The log begins with the rows of one moment, and has each change of later transactions."""
+    snapshot = {row["id"]: values(row) for row in log if row["tx_id"] is None}
+    assert len({row["commit_lsn"] for row in log if row["tx_id"] is None}) <= 1
+    later: dict[int, dict[int, tuple | None]] = {}
+    for row in log:
+        if row["tx_id"] is not None:
+            changed = later.setdefault(row["tx_id"], {})
+            assert row["id"] not in changed, "a row of a transaction is there twice"
+            changed[row["id"]] = None if row["op"] == "d" else values(row)
+    expected = [
+        (one.tx_id, {key: one.rows[late.name].get(key) for key in keys})
+        for one in left
+        if (keys := one.touched.get(late.fact)) and late.name in one.rows
+    ]
+    first = next(at for at, (tx_id, _) in enumerate(expected) if tx_id in later)
+    assert list(later.items()) == expected[first:][: len(later)]
+    begin = 0 if first == 0 else place_of(left, expected[first - 1][0])
+    moments = [one.rows[late.name] for one in left[begin : place_of(left, expected[first][0])]]
+    assert snapshot in moments, "the first rows are of no moment"
+
+
+def place_of(left: list[Left], tx_id: int) -> int:
+    return next(at for at, one in enumerate(left) if one.tx_id == tx_id)
+
+
+def bring(
+    yard: Yard, streams: Streams, writer: YardWriter, late: Late, capture: Capture, rng: Random
+) -> None:
+    """One round: the pipeline's tables come, its streams start, and its rows are right."""
+    yard.make_tables(late)
+    writer.follow(late)
+    killed = rng.choice(KILLED)
+    print(f"{late}, {killed} is killed")  # noqa: T201
+    until(lambda: len(writer.left) > 20, [streams])
+    yard.publish(late)
+    capture.run(streams, killed, rng)
+    both = Streams(streams.settings, [*streams.names, *(f"{late.name}__{mode}" for mode in MODES)])
+
+    def has_rows(mode: Mode) -> bool:
+        return (
+            sum(row["tx_id"] is not None for row in change_log(yard, late.name, mode)) > ROWS_MORE
+        )
+
+    until(lambda: all(has_rows(mode) for mode in MODES), [both])
+    assert writer.failure is None, repr(writer.failure)
+    for mode in MODES:
+        require_all(change_log(yard, late.name, mode), late, list(writer.left))
+    launcher.stop(yard.settings, [f"{late.name}__{mode}" for mode in MODES], "the round is over")
+
+
+def test_tables_come_to_a_captured_source_while_it_is_written_and_killed(
+    yard: Yard, tmp_path: Path
+) -> None:
+    print(f"LATE_SEED {SEED}")  # noqa: T201 - shown when a test fails
+    rng = Random(SEED)
+    settings = yard.settings.of(FIRST)
+    capture_source(settings, read_project(yard.folder), read_project(yard.folder).source(SOURCE))
+    streams = Streams(settings, [str(mode) for mode in MODES])
+    writer = YardWriter(yard, SEED)
+    writer.start()
+    capture = Capture(yard, tmp_path / "capture.log")
+    try:
+        until(lambda: all(change_log(yard, FIRST, mode) for mode in MODES), [streams])
+        for number in range(ROUNDS):
+            started = time.monotonic()
+            bring(yard, streams, writer, late_of(number, rng), capture, rng)
+            print(  # noqa: T201
+                f"round {number}: {time.monotonic() - started:.0f} s"
+            )
+        taken = read_side_snapshots(settings, SOURCE)
+        assert not taken.incomplete
+    finally:
+        writer.end()
+        streams.stop()
