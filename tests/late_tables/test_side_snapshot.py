@@ -1,8 +1,9 @@
 """Tables that come to a captured source while all is written to and killed: nothing is missing.
 
 Each round brings a pipeline whose tables the connector began without. LATE_ROUNDS says how many (a
-soak takes fifty), LATE_SEED repeats a run. What a pipeline's rows are after each transaction its
-writer knows from PostgreSQL itself.
+soak takes fifty), LATE_SEED repeats a run, LATE_KILLS=0 kills nothing and says how late the first
+pipeline's rows are meanwhile, and when nothing comes. What a pipeline's rows are after each
+transaction its writer knows from PostgreSQL itself.
 """
 
 import os
@@ -34,6 +35,8 @@ from tests.late_tables.yard import FIRST, SOURCE, Late, Yard
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 ROUNDS = int(os.environ.get("LATE_ROUNDS", "2"))
 SEED = int(os.environ.get("LATE_SEED", "11"))
+KILLS = os.environ.get("LATE_KILLS", "1") != "0"
+QUIET_SECONDS = 30.0
 MODES = (Mode.TEMPORAL, Mode.TRANSACTION)
 CAPTURE_SECONDS_MAX = 300.0
 ROWS_MORE = 60
@@ -54,7 +57,7 @@ class Capture:
         """Once with what is killed meanwhile, and then as often as it takes."""
         fault = f"capture:{killed}" if killed in FAULTS else ""
         process = self._started(fault)
-        if not fault:
+        if killed and not fault:
             time.sleep(rng.uniform(0.5, 15))
             if process.poll() is None:
                 self._kill(killed, process, streams, rng)
@@ -144,7 +147,7 @@ def bring(
     """One round: the pipeline's tables come, its streams start, and its rows are right."""
     yard.make_tables(late)
     writer.follow(late)
-    killed = rng.choice(KILLED)
+    killed = rng.choice(KILLED) if KILLS else ""
     print(f"{late}, {killed} is killed")  # noqa: T201
     until(lambda: len(writer.left) > 20, [streams])
     yard.publish(late)
@@ -163,6 +166,19 @@ def bring(
     launcher.stop(yard.settings, [f"{late.name}__{mode}" for mode in MODES], "the round is over")
 
 
+def lateness(yard: Yard, spans: list[tuple[float, float]]) -> str:
+    """How long after their commit the first pipeline's rows of these times were readable."""
+    seconds = sorted(
+        (row["written_at"] - row["committed_at"]).total_seconds()
+        for mode in MODES
+        for row in change_log(yard, FIRST, mode)
+        for at in [row["committed_at"].timestamp()]
+        if row["tx_id"] is not None and any(began <= at < ended for began, ended in spans)
+    )
+    p50, p95, p99 = (seconds[int(len(seconds) * share)] for share in (0.5, 0.95, 0.99))
+    return f"{len(seconds):,} rows, p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s"
+
+
 def test_tables_come_to_a_captured_source_while_it_is_written_and_killed(
     yard: Yard, tmp_path: Path
 ) -> None:
@@ -176,12 +192,19 @@ def test_tables_come_to_a_captured_source_while_it_is_written_and_killed(
     capture = Capture(yard, tmp_path / "capture.log")
     try:
         until(lambda: all(change_log(yard, FIRST, mode) for mode in MODES), [streams])
+        quiet, busy = [], []
         for number in range(ROUNDS):
             started = time.monotonic()
+            if not KILLS:
+                time.sleep(QUIET_SECONDS)
+                quiet.append((time.time() - QUIET_SECONDS, time.time()))
+            began = time.time()
             bring(yard, streams, writer, late_of(number, rng), capture, rng)
-            print(  # noqa: T201
-                f"round {number}: {time.monotonic() - started:.0f} s"
-            )
+            busy.append((began, time.time()))
+            print(f"round {number}: {time.monotonic() - started:.0f} s")  # noqa: T201
+        if not KILLS:
+            print(f"quiet: {lateness(yard, quiet)}")  # noqa: T201
+            print(f"while tables come: {lateness(yard, busy)}")  # noqa: T201
         taken = read_side_snapshots(settings, SOURCE)
         assert not taken.incomplete
     finally:
