@@ -7,7 +7,6 @@ transaction its writer knows from PostgreSQL itself.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -35,6 +34,7 @@ from tests.late_tables.yard import FIRST, SOURCE, Late, Yard
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 ROUNDS = int(os.environ.get("LATE_ROUNDS", "2"))
 SEED = int(os.environ.get("LATE_SEED", "11"))
+PORTS = ("postgres_port", "kafka_port", "connect_port")
 KILLS = os.environ.get("LATE_KILLS", "1") != "0"
 QUIET_SECONDS = 30.0
 MODES = (Mode.TEMPORAL, Mode.TRANSACTION)
@@ -46,12 +46,21 @@ DRIVER = "driver"
 KILLED = [*FAULTS, Connect.name, Postgres.name, Kafka.name, DRIVER, "capture"]
 
 
+def lockstep(yard: Yard, log: Path, *arguments: str, fault: str = "") -> subprocess.Popen:
+    """The command in a process of its own, as a person runs it."""
+    own = {"LOCKSTEP_FAULT": fault, "LOCKSTEP_JARS_DIR": str(yard.settings.jars_dir)}
+    for name in ("home", "project", *PORTS):
+        own[f"LOCKSTEP_{name.upper()}"] = str(getattr(yard.settings, name))
+    command = [Path(sys.executable).with_name("lockstep"), *arguments]
+    with log.open("ab") as output:
+        return subprocess.Popen(command, env={**os.environ, **own}, stdout=output, stderr=output)
+
+
 class Capture:
     """`lockstep source capture yard` in a process of its own, begun again until it is done."""
 
     def __init__(self, yard: Yard, log: Path) -> None:
         self._yard, self._log = yard, log
-        self.killed = 0
 
     def run(self, streams: Streams, killed: str, rng: Random) -> None:
         """Once with what is killed meanwhile, and then as often as it takes."""
@@ -62,8 +71,7 @@ class Capture:
             if process.poll() is None:
                 self._kill(killed, process, streams, rng)
         deadline = time.monotonic() + CAPTURE_SECONDS_MAX
-        while (code := self._ended(process, streams, deadline)) != 0:
-            self.killed += code == -signal.SIGKILL
+        while self._ended(process, streams, deadline) != 0:
             process = self._started("")
 
     def _kill(self, what: str, process: subprocess.Popen, streams: Streams, rng: Random) -> None:
@@ -84,16 +92,7 @@ class Capture:
         return process.returncode
 
     def _started(self, fault: str) -> subprocess.Popen:
-        command = [Path(sys.executable).with_name("lockstep"), "source", "capture", SOURCE]
-        settings = self._yard.settings
-        own = {"LOCKSTEP_FAULT": fault}
-        for name in ("home", "project", *PORTS):
-            own[f"LOCKSTEP_{name.upper()}"] = str(getattr(settings, name))
-        with self._log.open("ab") as log:
-            return subprocess.Popen(command, env={**os.environ, **own}, stdout=log, stderr=log)
-
-
-PORTS = ("postgres_port", "kafka_port", "connect_port")
+        return lockstep(self._yard, self._log, "source", "capture", SOURCE, fault=fault)
 
 
 def late_of(number: int, rng: Random) -> Late:
@@ -207,6 +206,53 @@ def test_tables_come_to_a_captured_source_while_it_is_written_and_killed(
             print(f"while tables come: {lateness(yard, busy)}")  # noqa: T201
         taken = read_side_snapshots(settings, SOURCE)
         assert not taken.incomplete
+    finally:
+        writer.end()
+        streams.stop()
+
+
+EDITED = "SELECT id, moved_at, weight * 2 AS weight, place FROM containers"
+
+
+def newest(log: list[dict]) -> dict[int, tuple]:
+    """Of each container that is there its row, by the log's last change."""
+    last = {row["id"]: row for row in log}
+    return {key: (row["weight"], row["place"]) for key, row in last.items() if row["op"] != "d"}
+
+
+def test_an_edited_query_is_applied_while_the_streams_run(yard: Yard, tmp_path: Path) -> None:
+    settings, log = yard.settings.of(FIRST), tmp_path / "apply.log"
+    capture_source(settings, read_project(yard.folder), read_project(yard.folder).source(SOURCE))
+    streams = Streams(settings, [str(mode) for mode in MODES])
+    writer = YardWriter(yard, SEED)
+    writer.start()
+    try:
+        until(
+            lambda: all(len(change_log(yard, FIRST, mode)) > ROWS_MORE for mode in MODES), [streams]
+        )
+        before = yard.plan(FIRST).version
+        (yard.folder / "include" / "sql" / FIRST / "query.sql").write_text(EDITED)
+        applied = lockstep(yard, log, "pipeline", "apply", FIRST, "--yes")
+        assert applied.wait(CAPTURE_SECONDS_MAX) == 0, log.read_text()[-3000:]
+        writer.end()
+        with yard.owner() as owner:
+            rows = owner.execute("SELECT id, weight * 2, place FROM containers").fetchall()
+        expected = {key: tuple(row) for key, *row in rows}
+        until(
+            lambda: all(newest(change_log(yard, FIRST, mode)) == expected for mode in MODES),
+            [streams],
+        )
+        for mode in MODES:
+            table = DeltaTable(settings.table_uri(yard.plan(FIRST).change_log(mode)))
+            assert table.metadata().description == yard.plan(FIRST).version != before
+            found = {(row["tx_id"], row["id"]) for row in change_log(yard, FIRST, mode)}
+            written = {
+                (one.tx_id, key) for one in writer.left for key in one.touched.get(FIRST, ())
+            }
+            assert written <= found
+        again = lockstep(yard, log, "pipeline", "apply", FIRST)
+        assert again.wait(CAPTURE_SECONDS_MAX) == 0
+        assert log.read_text().endswith("containers: no table is to be changed\n")
     finally:
         writer.end()
         streams.stop()

@@ -48,10 +48,10 @@ def fill(
     _mode: str,
     capture: Capture,
     *_: object,
-) -> int:
+) -> SimpleNamespace:
     write_orders(staging, NEW, 120, capture.capture_id)
     (mode_folder(settings, MODE) / "checkpoint.rebuild").mkdir()
-    return 120
+    return SimpleNamespace(finish=lambda: 120, stop=lambda: None)
 
 
 def orders(settings: Settings) -> list[int]:
@@ -96,7 +96,7 @@ def test_capture_with_a_gap_is_refused_and_nothing_is_touched(
 def test_capture_that_changes_meanwhile_is_refused(
     stream: Settings, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fill_and_change(*arguments: object) -> int:
+    def fill_and_change(*arguments: object) -> SimpleNamespace:
         services.change(topic_id="second")
         return fill(*arguments)
 

@@ -18,7 +18,7 @@ database's log.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -138,6 +138,7 @@ def _side_connector(
             "transforms.route.regex": rf"{name}\..*",
             "transforms.route.replacement": name,
             "heartbeat.interval.ms": "0",
+            "lsn.flush.mode": "manual",  # so that the slot stays where it was made
         }
         of_source = capture.configuration()
         of_source.pop("heartbeat.action.query", None)
@@ -190,15 +191,13 @@ def _read_to_its_end(settings: Settings, side: Connector, progress: Progress) ->
     seen = _Seen()
     heard = time.monotonic()
     for record in _following(settings, side.change_topic):
-        if seen.position is None:
-            seen.position = slot_position(side.database(), side.slot)
         if record is not None:
             heard = time.monotonic()
             seen.take(record)
             if seen.rows and seen.rows % 100_000 == 0:
                 progress(f"{seen.rows:,} rows are read")
             if seen.is_at_its_end:
-                return seen.found(side)
+                return seen.found(side, slot_position(side.database(), side.slot))
             continue
         if (why := connector.failure(settings, side)) is not None:
             raise ServiceError(f"{why}; then: {side.remedies.register}")
@@ -213,11 +212,10 @@ def _read_to_its_end(settings: Settings, side: Connector, progress: Progress) ->
 
 @dataclass
 class _Seen:
-    """What the records say so far. position: of the slot before it moved, if that was seen."""
+    """What the records say so far. positions: those that the rows name."""
 
-    position: int | None = None
     rows: int = 0
-    positions: set[int] | None = None
+    positions: set[int | None] = field(default_factory=set)
     starts: int = 0
     is_at_its_end: bool = False
     taken_us: int = 0
@@ -229,23 +227,23 @@ class _Seen:
             self.is_at_its_end = True
         elif record.op == "r" and record.source is not None:
             self.rows += 1
-            self.positions = (self.positions or set()) | {record.source.lsn}
+            self.positions.add(record.source.lsn)
             self.taken_us = self.taken_us or record.source.ts_us or 0
 
-    def found(self, side: Connector) -> _Found:
-        """Raises ServiceError unless the rows are all of the slot's first position.
+    def found(self, side: Connector, slot_at: int | None) -> _Found:
+        """Raises ServiceError unless the rows are those of the slot's own snapshot.
 
-        A task that failed and began again finds the slot there, and reads at another one.
+        A task that failed and began again finds the slot there, and reads at another position; what
+        the first one wrote may be lost with the broker.
         """
-        positions = (self.positions or set()) | ({self.position} - {None})
-        if self.starts != 1 or len(positions) != 1:
+        if slot_at is None or self.starts != 1 or not self.positions <= {slot_at}:
             raise ServiceError(
                 f"the snapshot of {side.name} was begun {self.starts} times, at the positions "
-                f"{sorted(positions) or 'unknown'}: its rows are not of one; take it again: "
-                f"{side.remedies.register}"
+                f"{sorted(map(str, self.positions))}, and its slot is at {slot_at}: its rows are "
+                f"not those of its slot; take it again: {side.remedies.register}"
             )
         at = datetime.fromtimestamp(self.taken_us / 1e6, UTC) if self.taken_us else None
-        return _Found(positions.pop(), at or datetime.now(UTC))
+        return _Found(slot_at, at or datetime.now(UTC))
 
 
 def _following(settings: Settings, topic: str) -> Iterator[_Record | None]:

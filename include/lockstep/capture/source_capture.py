@@ -69,19 +69,21 @@ def capture_source(
     keep_passwords(settings, {source_key(source.name): password})
     if new_snapshot:
         remove_capture(settings, of_source(settings, source, ()))
+    _require_own_topic(settings, of_source(settings, source, ()))
     return keep_captured(settings, project, source, progress)
 
 
 def keep_captured(
     settings: Settings, project: Project, source: Source, progress: Progress = lambda _: None
 ) -> SourceCapture:
-    """The same for a source whose password Connect has; one process at a time. Raises so, too."""
+    """The same for a source whose password Connect has; one process at a time. Raises so, too.
+
+    A connector that is gone is registered again, and goes on where it was.
+    """
     with _alone(settings, source):
         registered = connector.first_tables(settings, of_source(settings, source, ()))
         wanted = _wanted(settings, project, source)
         capture = connector_with(settings, source, wanted)
-        if registered is None:
-            _require_new_topic(settings, capture)
         preflight.check(settings, capture, first=registered is None)
         grant_reading(settings, capture.change_topic)
         connector.ensure_running(settings, capture)
@@ -115,9 +117,10 @@ def begin_again(settings: Settings) -> None:
         capture_source(settings, project, source, new_snapshot=True)
 
 
-def _require_new_topic(settings: Settings, capture: Connector) -> None:
+def _require_own_topic(settings: Settings, capture: Connector) -> None:
     """Raises ServiceError when there is a change topic without the connector that writes it."""
-    if connector.topic_is_there(settings, capture):
+    is_registered = connector.first_tables(settings, capture) is not None
+    if not is_registered and connector.topic_is_there(settings, capture):
         raise ServiceError(
             f"the topic {capture.change_topic} is there, and the connector {capture.name} is not: "
             "another connector writes this topic, or Connect has lost its storage. If no stream "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lockstep.cli.pipeline_apply import apply
 from lockstep.cli.pipeline_compare import compare
 from lockstep.cli.pipeline_explain import explain
 from lockstep.cli.pipeline_lock import lock
@@ -34,6 +35,7 @@ NO_PIPELINE = "the project has no pipeline: one is a folder of include/sql with 
 app = typer.Typer(no_args_is_help=True)
 app.command()(new)
 app.command()(explain)
+app.command()(apply)
 app.command()(preview)
 app.command()(test)
 app.command()(run)

@@ -22,7 +22,7 @@ from lockstep.parity.known_results import KnownResults
 from lockstep.parity.points import Cuts
 from lockstep.parity.sides import Sides
 from lockstep.parity.versions import HistoryReader
-from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.modes import PUBLISHED, Mode
 from lockstep.pipeline.plan import Plan
 from lockstep.sources.delta import open_table
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 KEPT_OF_A_CLASS = 1_000
 """Differing rows kept with their evidence, by class; all are judged and counted."""
-PUBLISHED = (Mode.OUTBOX, Mode.MESSAGE)
 """The modes that know only what was published."""
 _BEFORE, _EXPLAINED = "is_before_capture", "is_explained"
 

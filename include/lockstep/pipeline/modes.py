@@ -23,6 +23,8 @@ class Mode(StrEnum):
 
 STREAM_MODES = (Mode.LOOKUP, Mode.OUTBOX, Mode.MESSAGE, Mode.TEMPORAL, Mode.TRANSACTION)
 """The streams of the semantics `as_of_commit`."""
+PUBLISHED = (Mode.OUTBOX, Mode.MESSAGE)
+"""Those that know only what the application published."""
 
 
 class Tolerable(StrEnum):

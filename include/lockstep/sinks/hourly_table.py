@@ -9,12 +9,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
+from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.names import quoted
-from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.pipeline.plan import Plan
+from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
+from lockstep.sinks.append_log import translate_delta_errors
 from lockstep.sinks.delta_rows import replace
 from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.window_conditions import inside, inside_for_write
@@ -48,12 +51,38 @@ def open_table(
     table = None
     if local_folder(table_uri) is not None:
         table = DeltaTable(table_uri) if DeltaTable.is_deltatable(table_uri) else None
-        layout = None if table is None else _layout(table)
+        layout = None if table is None else layout_of(table)
     else:
         layout = _layout_by_spark(spark, table_uri)
     if layout is not None:
         _require_columns(table_uri, *layout, columns, partition, added)
     return table
+
+
+def columns_of(plan: Plan) -> dict[str, str]:
+    """The type of each column that the pipeline's hourly table is to have, by result.lock.
+
+    Raises PipelineError without one.
+    """
+    others = HOURLY_COLUMNS | dict(plan.origin_columns)
+    if plan.time is None:
+        others = {name: one for name, one in HOURLY_COLUMNS.items() if name != HOURLY_PARTITION}
+    return dict(plan.result.columns) | others
+
+
+def begin_with(table_uri: str, columns: Mapping[str, str], partition: str | None) -> None:
+    """Empty the table, and give it other columns, in one commit. The caller is its one writer.
+
+    Readers of an older version go on reading it, for as long as it is kept. Raises LakehouseError.
+    """
+    with translate_delta_errors(table_uri):
+        write_deltalake(
+            table_uri,
+            arrow_schema(columns).empty_table(),
+            mode="overwrite",
+            schema_mode="overwrite",
+            partition_by=None if partition is None else [partition],
+        )
 
 
 def _require_columns(
@@ -74,12 +103,12 @@ def _require_columns(
         differences.append(f"its partitions are by {', '.join(partitions) or 'nothing'}")
     if differences:
         raise LakehouseError(
-            f"the table {table_uri} is of another query: {'; '.join(differences)}; move it away "
-            "and run its windows again, or give the pipeline with the changed query another name"
+            f"the table {table_uri} is of another query: {'; '.join(differences)}; `lockstep "
+            "pipeline apply` empties it for that; then run its windows again"
         )
 
 
-def _layout(table: DeltaTable) -> tuple[dict[str, str], list[str]]:
+def layout_of(table: DeltaTable) -> tuple[dict[str, str], list[str]]:
     """The type of each column, and the columns of the partitions.
 
     Without Spark, which takes a second for it.

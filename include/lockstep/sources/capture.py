@@ -10,7 +10,7 @@ from lockstep.sources.source_database import capturer
 
 _POSITION = """
 SELECT (confirmed_flush_lsn - '0/0'::pg_lsn)::bigint FROM pg_replication_slots
-WHERE slot_name = %s AND NOT active
+WHERE slot_name = %s
 """
 _QUERY = Path(__file__).with_name("capture_facts.sql")
 
@@ -51,9 +51,9 @@ def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:
 
 
 def slot_position(target: RoleConnection, slot: str) -> int | None:
-    """Where a slot stands (an LSN) that nothing reads; None while one does, or without the slot.
+    """Up to where a slot's reader has confirmed what it read (an LSN); None without the slot.
 
-    Until its first reader comes, that is the position that its exported snapshot is of. Raises
+    Before that, it is the position that the slot's exported snapshot is of. Raises
     PostgresUnavailableError.
     """
     with connect_to(target, application_name="lockstep capture") as connection:

@@ -104,7 +104,7 @@ class Modes:
         if mode == HISTORY:
             self._history_log(self.settings, None)
         else:
-            self._change_log(self.settings, mode, None)
+            self.change_log(self.settings, mode, None)
 
     def sink_of(
         self,
@@ -123,7 +123,7 @@ class Modes:
         target = into or self.settings
         if mode == HISTORY:
             return self._history(target, capture_id, progressed)
-        log = self._change_log(target, mode, capture_id)
+        log = self.change_log(target, mode, capture_id)
         self._require_version(log, mode)
         if mode in JOINED:
             return self._joined(spark, log)
@@ -192,7 +192,8 @@ class Modes:
         fact = self.plan.fact
         return facts_decoder(self.plan, {**self.captured, fact.name: fact})
 
-    def _change_log(self, target: Settings, mode: str, capture_id: int | None) -> AppendLog:
+    def change_log(self, target: Settings, mode: str, capture_id: int | None) -> AppendLog:
+        """The mode's change log in the lakehouse of these settings. Raises LakehouseError."""
         return open_change_log(target, self.plan, Mode(mode), capture_id)
 
     def _history_log(self, target: Settings, capture_id: int | None) -> AppendLog:
@@ -220,9 +221,14 @@ class Modes:
         since = {name: one.since for name, one in self.kept.items()}
         return SourceHistorySink(log, self.captured, since)
 
-    def _joined(self, spark: "SparkSession", log: AppendLog) -> TemporalSink:
+    def require_history(self) -> StoredHistory:
+        """The source's history; raises PipelineError unless it keeps the pipeline's tables."""
         history = StoredHistory(self.settings.table_uri(self.plan.history))
         history.require(kept_of(self.plan.tables.values(), self.snapshots))
+        return history
+
+    def _joined(self, spark: "SparkSession", log: AppendLog) -> TemporalSink:
+        history = self.require_history()
         needed = NeededVersions(self.plan, history, log.reached.frontier)
         sink = TemporalSink(log, self.plan, needed, Evaluation(spark, self.plan))
         catch_up(self.settings, needed, sink.wanted, self.given_up(StreamMode.TEMPORAL))

@@ -1,36 +1,43 @@
 """Rebuilds a stream's table from the change topic: `lockstep stream rebuild MODE`.
 
-1. stop the mode, and hold its lease until the end;
-2. see that capture is whole: the slot, and the topic from the connector's snapshot on;
-3. run the mode from the topic's first record on into a lakehouse of its own, .rebuild/<mode>,
-   until it has passed the topic's end;
-4. forget identity.json and the old checkpoint, switch the tables' content, each in one commit, and
+1. see that capture is whole: the slot, and the topic from the connector's snapshot on;
+2. run the mode by its folder as it is now from the topic's first record on into a lakehouse of its
+   own, .rebuild/<mode>, until it has passed the topic's end; the stream may run on meanwhile;
+3. stop the stream, hold its lease until the end, and take what came since;
+4. forget identity.json and the old checkpoint, switch the table's content in one commit, and
    remember the identity. The next start begins a checkpoint at the new table's resume offset: those
    of the rebuild cannot be moved, for Spark's state store keeps absolute paths.
 
 Until the commit of step 4 the old table is what readers see, and nothing of it was touched. A crash
 in step 4 leaves no identity, so that the stream refuses to start; rebuilding again repairs whatever
-a crash left, for every rebuild begins from nothing. The modes that read the source's history have
-that rebuilt before them, in the same way.
+a crash left, for every rebuild begins from nothing. Before a mode that reads the source's history
+that gets what it lacks of the mode's tables; one that is gone, or of another capture, is rebuilt in
+the same way.
 """
 
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+
 from lockstep.errors import LockstepError, StreamError
+from lockstep.file_lock import FileLock
 from lockstep.host.files import make_private_folder
 from lockstep.model.modes import HISTORY, StreamMode
+from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.table_of_before import require_moved
 from lockstep.sinks.table_switch import switch_content
 from lockstep.sources import change_topic
 from lockstep.sources.capture import current_xid
+from lockstep.sources.delta import open_table
 from lockstep.spark import stream_session
 from lockstep.streams import identity
 from lockstep.streams.identity import Capture
@@ -39,6 +46,7 @@ from lockstep.streams.runner import Runner
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.errors import StreamBusyError, StreamFailedError
+from lockstep.supervise.folder import mode_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,11 +64,11 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """The new table's rows and frontier."""
+    """The new table's rows and frontier; that is None where nothing was reached yet."""
 
     mode: str
     rows: int
-    frontier: int
+    frontier: int | None
 
 
 def rebuild(
@@ -74,43 +82,109 @@ def rebuild(
     was.
     """
     require_moved(local_folder(settings.lakehouse_uri), settings.names.change_log(mode))
-    with _held(settings, mode) as descriptors:
+    with _sole_rebuild(settings, mode) as lock:
+        capture = identity.read_capture(settings)
+        identity.require_capture(settings, capture)
+        spark = stream_session(settings, f"lockstep rebuild {mode}", [lock.fileno()])
+        try:
+            if mode in JOINED:
+                _bring_history(spark, settings, capture, on_progress)
+            return _rebuild_one(spark, settings, mode, capture, on_progress)
+        finally:
+            spark.stop()
+
+
+def begin_where_it_ended(settings: Settings, mode: StreamMode) -> Rebuilt:
+    """Replace the mode's table by an empty one that goes on where it has ended, by its folder.
+
+    For what was published by another query: no replay gives it other columns. The mode is stopped
+    and stays so. Raises as `rebuild`, and StreamError for a table of another capture.
+    """
+    with _sole_rebuild(settings, mode):
         capture = identity.read_capture(settings)
         identity.require_capture(settings, capture)
         _remove(settings, mode)
-        spark = stream_session(settings, f"lockstep rebuild {mode}", descriptors)
-        try:
-            for query in rebuilt_together(mode):
-                rebuilt = _rebuild_one(spark, settings, query, capture, on_progress)
-        finally:
-            spark.stop()
+        with _held(settings, mode):
+            old = open_table(settings.table_uri(settings.names.change_log(mode)))
+            if capture_id_of(old) not in (None, capture.capture_id):
+                raise StreamError(
+                    f"{old.table_uri} is of another capture: {settings.command('stream rebuild')} "
+                    f"{mode}"
+                )
+            reached = reached_of(old)
+            log = Modes.of(settings).change_log(_staging(settings, mode), mode, capture.capture_id)
+            if reached.frontier is not None:
+                log.append(log.schema.empty_table(), reached.frontier, reached.resume_offset)
+            rows = _switch(settings, _staging(settings, mode), mode, capture)
         _remove(settings, mode)
-    return rebuilt
+    return Rebuilt(mode, rows, reached.frontier)
 
 
-def rebuilt_together(mode: str) -> tuple[str, ...]:
-    """The queries whose tables are rebuilt, those that others read first."""
-    return (HISTORY, mode) if mode in JOINED else (mode,)
+def _sole_rebuild(settings: Settings, mode: str) -> FileLock:
+    folder = make_private_folder(mode_folder(settings, mode))
+    return FileLock.acquire(
+        folder / "rebuild.lock",
+        lambda pid: StreamError(f"{mode} is being rebuilt by another process ({pid or 'unknown'})"),
+    )
+
+
+def _bring_history(
+    spark: "SparkSession", settings: Settings, capture: Capture, on_progress: OnProgress
+) -> None:
+    """Have the source's history keep what the mode reads, of this capture."""
+    if not _has_history(settings, capture):
+        _rebuild_one(spark, settings, HISTORY, capture, on_progress)
+        return
+    modes = Modes.of(settings)
+    try:
+        modes.require_history()
+    except PipelineError:
+        with _held(settings, HISTORY):
+            modes.sink_of(spark, HISTORY, capture.capture_id)
+
+
+def _has_history(settings: Settings, capture: Capture) -> bool:
+    """Whether there is a history that its writer can go on with."""
+    uri = settings.table_uri(settings.names.history)
+    if not DeltaTable.is_deltatable(uri):
+        return False
+    try:
+        remembered = identity.read_remembered(settings, HISTORY)
+        identity.require_whole(settings, HISTORY, remembered)
+        if remembered is not None:
+            identity.compare(settings, HISTORY, remembered, capture)
+    except StreamError:
+        return False
+    return remembered is not None
 
 
 def _rebuild_one(
     spark: "SparkSession", settings: Settings, query: str, capture: Capture, on_progress: OnProgress
 ) -> Rebuilt:
+    _remove(settings, query)
     staging = _staging(settings, query)
-    frontier = _fill(spark, settings, staging, query, capture, on_progress)
-    _require_same(settings, capture)
-    return Rebuilt(query, _switch(settings, staging, query, capture), frontier)
+    filling = _fill(spark, settings, staging, query, capture, on_progress)
+    try:
+        with _held(settings, query):
+            frontier = filling.finish()
+            _require_same(settings, capture)
+            rows = _switch(settings, staging, query, capture)
+    finally:
+        filling.stop()
+    _remove(settings, query)
+    return Rebuilt(query, rows, frontier)
 
 
 @contextmanager
-def _held(settings: Settings, mode: StreamMode) -> Iterator[list[int]]:
-    """Stop the mode and hold the leases; yields their descriptors."""
-    launcher.stop(settings, [mode], REASON)
-    with ExitStack() as held:
-        taken = [held.enter_context(lease.acquire(settings, mode))]
-        if HISTORY in rebuilt_together(mode):
-            taken.append(held.enter_context(_history_lease(settings)))
-        yield [one.fileno() for one in taken]
+def _held(settings: Settings, query: str) -> Iterator[None]:
+    """Stop the mode, or have the history's writer let go, and hold the lease for the block."""
+    if query == HISTORY:
+        held = _history_lease(settings)
+    else:
+        launcher.stop(settings, [query], REASON)
+        held = lease.acquire(settings, query)
+    with held:
+        yield
 
 
 def _history_lease(settings: Settings) -> lease.Lease:
@@ -152,6 +226,28 @@ def _remove(settings: Settings, mode: str) -> None:
         Path(_staging(settings, mode).lakehouse).parent.rmdir()
 
 
+@dataclass(frozen=True)
+class _Filling:
+    """A runner that writes the new table, and goes on until it is stopped."""
+
+    settings: Settings
+    runner: Runner
+    on_progress: OnProgress
+
+    def catch_up(self) -> None:
+        """Until the new table holds all that the topic does now."""
+        _wait_until_filled(self.runner, change_topic.end_offset(self.settings), self.on_progress)
+
+    def finish(self) -> int:
+        """Catch up with a stream that has stopped, and end; returns the frontier."""
+        self.catch_up()
+        self.stop()
+        return self.runner.reached.frontier
+
+    def stop(self) -> None:
+        self.runner.stop()
+
+
 def _fill(
     spark: "SparkSession",
     settings: Settings,
@@ -159,9 +255,8 @@ def _fill(
     mode: str,
     capture: Capture,
     on_progress: OnProgress,
-) -> int:
-    """Run the query until its new table holds all that the topic does; returns the frontier."""
-    end = change_topic.end_offset(settings)
+) -> _Filling:
+    """Run the query until its new table holds all that the topic did when this began."""
     parts = Modes.of(settings)
     sink = parts.sink_of(spark, mode, capture.capture_id, staging)
     parts.begin(mode, sink, _new_checkpoint(settings, mode))
@@ -174,11 +269,13 @@ def _fill(
         stage=stage_of(mode),
     )
     runner.start(spark, _new_checkpoint(settings, mode))
+    filling = _Filling(settings, runner, on_progress)
     try:
-        _wait_until_filled(runner, end, on_progress)
-    finally:
-        runner.stop()
-    return runner.reached.frontier
+        filling.catch_up()
+    except BaseException:
+        filling.stop()
+        raise
+    return filling
 
 
 def _wait_until_filled(runner: Runner, end: int, on_progress: OnProgress) -> None:
