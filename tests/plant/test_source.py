@@ -362,6 +362,27 @@ def test_a_table_published_later_comes_by_a_side_snapshot_once_a_pipeline_reads_
     assert source("capture", own.source).stdout.splitlines() == [brought.stdout.splitlines()[-1]]
 
 
+def test_a_table_that_left_the_publication_is_read_again_when_it_is_back(
+    captured_plant: PlantProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever removed it, and whenever: its membership has another number then."""
+    monkeypatch.setenv("LOCKSTEP_PROJECT", str(captured_plant.folder))
+    settings, own = captured_plant.settings, captured_plant.plant
+    publication = names.publication(own.source)
+    captured_plant.execute(
+        f"ALTER PUBLICATION {publication} DROP TABLE $site; INSERT INTO $site VALUES ('X', 'x')"
+    )
+    refused = source("capture", own.source)
+    assert f'ADD TABLE "public"."{own.site}"' in str(refused.exception)
+    captured_plant.execute(f"ALTER PUBLICATION {publication} ADD TABLE $site")
+    again = source("capture", own.source)
+    assert again.exception is None, again.exception
+    assert f"public.{own.site} was removed from the publication" in again.stdout
+    (taken,) = read_side_snapshots(settings, own.source).taken
+    assert taken.late == (f"public.{own.site}",)
+    assert source("capture", own.source).stdout.splitlines() == [again.stdout.splitlines()[-1]]
+
+
 def is_completed(record: dict) -> bool:
     return record.get("type") == "COMPLETED"
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from lockstep.streams import identity
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.errors import (
     OtherDatabaseError,
+    PublicationChangedError,
     SlotLostError,
     SlotRecreatedError,
     StreamCheckpointMissingError,
@@ -29,7 +31,7 @@ from lockstep.streams.identity import (
     identity_path,
 )
 from lockstep.streams.modes import Modes
-from pizzeria.names import SOURCE_HISTORY
+from pizzeria.names import CAPTURED_TABLES, SOURCE_HISTORY
 
 from tests.streams.conftest import MODE, WHOLE, Services, write_orders
 from tests.streams.topics import open_log
@@ -211,6 +213,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> Callable[...,
         monkeypatch.setattr(identity.change_topic, "topic_id", one.topic_id)
 
     monkeypatch.setattr(identity, "TOPIC_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(identity, "read_members", lambda _: None)
     monkeypatch.setattr(identity, "read_capture_facts", lambda _: WHOLE.facts)
     return answer
 
@@ -247,3 +250,46 @@ def test_who_may_not_wait_hears_that_nothing_is_proved(
         identity.read_capture(home, may_wait=False)
     assert "capture reset" not in str(raised.value)
     assert TopicUnknownError.restart_helps
+
+
+MEMBERS = {f"public.{table}": 16000 + number for number, table in enumerate(CAPTURED_TABLES)}
+
+
+def test_a_table_that_left_the_publication_or_came_again_is_named(
+    home: Settings, services: Services
+) -> None:
+    """Changes of between are nowhere; tables that the mode does not read are others' business."""
+    services.say = replace(WHOLE, members=MEMBERS | {"public.other": 1})
+    open_log(home, MODE)
+    claimed = claim(home, MODE)
+    assert claimed.members == MEMBERS
+    services.say = replace(WHOLE, members=MEMBERS)
+    claim(home, MODE)
+    watch = CaptureWatch(home)
+    watch.follow(MODE, claimed)
+    for members, what in (
+        ({name: one for name, one in MEMBERS.items() if name != "public.clients"}, "is not in it"),
+        (MEMBERS | {"public.clients": 17000}, "added again"),
+    ):
+        services.say = replace(WHOLE, members=members)
+        with pytest.raises(PublicationChangedError, match=f"public.clients .*{what}"):
+            claim(home, MODE)
+        watch.look()
+        assert isinstance(watch.failure(MODE), PublicationChangedError)
+
+
+def test_a_stream_of_before_remembers_the_publication_at_its_next_start(
+    stream: Settings, services: Services
+) -> None:
+    assert claim(stream, MODE).members == {}
+    services.say = replace(WHOLE, members=MEMBERS)
+    assert claim(stream, MODE).members == MEMBERS == claim(stream, MODE).members
+
+
+def test_a_stream_over_a_table_that_is_not_published_does_not_start(
+    home: Settings, services: Services
+) -> None:
+    services.say = replace(WHOLE, members={})
+    open_log(home, MODE)
+    with pytest.raises(PublicationChangedError, match="source capture pizzeria"):
+        claim(home, MODE)

@@ -17,7 +17,7 @@ database's log.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -79,7 +79,7 @@ def take_side_snapshot(
         late=tuple(map(str, coming.late)),
         tables=tuple(map(str, coming.tables)),
     )
-    _keep(settings, taken, [*complete, snapshot])
+    _keep(settings, replace(taken, taken=[*complete, snapshot]))
     reach(Point.SIDE_REMEMBERED, WORKER)
     # Step 2
     first_offset = change_topic.end_offset(settings, capture.change_topic)
@@ -96,7 +96,7 @@ def take_side_snapshot(
     finished = msgspec.structs.replace(
         snapshot, position=found.position, first_offset=first_offset, taken_at=found.taken_at
     )
-    _keep(settings, taken, [*complete, finished])
+    _keep(settings, replace(taken, taken=[*complete, finished]))
     return finished
 
 
@@ -107,18 +107,30 @@ def remove_side_snapshots(settings: Settings, capture: Connector) -> None:
     side_snapshots_path(settings, capture.source).unlink(missing_ok=True)
 
 
-def keep_first_tables(settings: Settings, capture: Connector, first: Sequence[TableName]) -> None:
-    """Remember the tables of the connector's own snapshot, unless that is done."""
+def keep_captured_tables(
+    settings: Settings,
+    capture: Connector,
+    first: Sequence[TableName],
+    members: Mapping[TableName, int],
+) -> list[str]:
+    """Remember the tables of the connector's own snapshot, unless that is done, and the members of
+    the publication. Returns the tables that left it, or left it and came again, since they were
+    captured: their changes have a gap, so that their rows are in no snapshot any more.
+    """
     known = read_side_snapshots(settings, capture.source)
+    found = {str(table): number for table, number in members.items()}
+    changed = [name for name, number in known.members.items() if found.get(name) != number]
     if known.first is None:
-        _keep(settings, replace(known, first=tuple(map(str, first))), known.taken)
+        known = replace(known, first=tuple(map(str, first)))
+    _keep(settings, replace(known.without(changed), members=found))
+    return changed
 
 
-def _keep(settings: Settings, known: SideSnapshots, taken: Sequence[SideSnapshot]) -> None:
+def _keep(settings: Settings, known: SideSnapshots) -> None:
     """Remember these of a source, whole or not at all, forced to the disk."""
     path = side_snapshots_path(settings, known.source)
     make_private_folder(path.parent)
-    write_private(path, side_snapshots_text(known.first or (), taken))
+    write_private(path, side_snapshots_text(known))
 
 
 def _side_connector(

@@ -22,7 +22,7 @@ from lockstep.capture.reset import remove_capture, reset_capture
 from lockstep.capture.side_snapshot import (
     LateTables,
     Progress,
-    keep_first_tables,
+    keep_captured_tables,
     take_side_snapshot,
 )
 from lockstep.capture.topic_rights import grant_reading
@@ -82,12 +82,18 @@ def keep_captured(
     """
     with _alone(settings, source):
         registered = connector.first_tables(settings, of_source(settings, source, ()))
-        wanted = _wanted(settings, project, source)
+        published = _published(settings, source)
+        wanted = _wanted(project, source, published)
         capture = connector_with(settings, source, wanted)
         preflight.check(settings, capture, first=registered is None)
         grant_reading(settings, capture.change_topic)
         connector.ensure_running(settings, capture)
-        keep_first_tables(settings, capture, _first(source, registered, wanted))
+        first = _first(source, registered, wanted)
+        for table in keep_captured_tables(settings, capture, first, published):
+            progress(
+                f"{table} was removed from the publication {source.publication} since it was "
+                "captured: changes are missing, and its rows are read again if a pipeline needs it"
+            )
         coming = _coming(settings, source, plans_of(project, source.name))
         if coming is not None:
             take_side_snapshot(settings, capture, coming, progress)
@@ -128,17 +134,22 @@ def _require_own_topic(settings: Settings, capture: Connector) -> None:
         )
 
 
-def _wanted(settings: Settings, project: Project, source: Source) -> set[TableName]:
+def _published(settings: Settings, source: Source) -> dict[TableName, int]:
+    """The published tables that are in the catalog, each with the number of its membership."""
+    with connect_to(capturer_of(settings, source), application_name="lockstep source") as database:
+        publication = read_publication(database, source.publication)
+    known = {table.name for table in source.catalog.tables}
+    members = publication.members if publication else {}
+    return {table: number for table, number in members.items() if table in known}
+
+
+def _wanted(project: Project, source: Source, published: Iterable[TableName]) -> set[TableName]:
     """What the source's connector captures: the published tables that are in the catalog.
 
     Where some that pipelines read are not published, they are there as well, for the preflight to
     name. Raises ServiceError when there is nothing to capture.
     """
-    with connect_to(capturer_of(settings, source), application_name="lockstep source") as database:
-        publication = read_publication(database, source.publication)
-    known = {table.name for table in source.catalog.tables}
-    published = known & publication.tables if publication else set()
-    wanted = published | set(tables_of(plans_of(project, source.name)))
+    wanted = set(published) | set(tables_of(plans_of(project, source.name)))
     if not wanted:
         wanted = {table.name for table in source.catalog.tables if table.key}
     if not wanted:

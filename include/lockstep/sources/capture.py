@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lockstep.settings import Settings
+from lockstep.sources.database_state import read_publication
 from lockstep.sources.postgres import RoleConnection, connect_to
 from lockstep.sources.source_database import capturer
 
@@ -48,6 +49,17 @@ def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:
     with connect_to(target, application_name="lockstep capture") as connection:
         query = _QUERY.read_text(encoding="utf-8")
         return CaptureFacts(*connection.execute(query, {"slot": slot}).fetchone())
+
+
+def read_members(settings: Settings) -> dict[str, int]:
+    """The tables of the source's publication, each with the number of its membership.
+
+    Raises PostgresUnavailableError.
+    """
+    with connect_to(capturer(settings), application_name="lockstep capture") as connection:
+        publication = read_publication(connection, settings.names.publication)
+    members = publication.members if publication else {}
+    return {str(table): number for table, number in members.items()}
 
 
 def slot_position(target: RoleConnection, slot: str) -> int | None:

@@ -3,7 +3,7 @@
 What its tables are is in database_catalog.py, what is missing in preparation.py.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -45,10 +45,17 @@ class TableState(NamedTuple):
 
 @dataclass(frozen=True)
 class Publication:
-    """is_whole: no kind of change is left out, and changes of partitions are their table's."""
+    """is_whole: no kind of change is left out, and changes of partitions are their table's.
+
+    members: a number of each table's membership. One that leaves and comes again has another.
+    """
 
     is_whole: bool
-    tables: frozenset[TableName]
+    members: Mapping[TableName, int]
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        return frozenset(self.members)
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ def read_publication(connection: psycopg.Connection, name: str) -> Publication |
     if row is None:
         return None
     is_whole, tables = row
-    return Publication(is_whole, frozenset(TableName(*table) for table in tables))
+    return Publication(is_whole, {TableName(*table): int(member) for *table, member in tables})
 
 
 def _text(name: str) -> str:

@@ -7,13 +7,13 @@ topic, as of every table. A pipeline that reads a late table begins with a side 
 tables, for the rows of one position belong together.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lockstep.errors import StreamError
 from lockstep.pipeline.catalog import TableName
@@ -57,18 +57,21 @@ class SideSnapshotMissingError(PipelineError):
 class _File(Struct, frozen=True):
     first: tuple[str, ...]
     side: tuple[SideSnapshot, ...] = ()
+    members: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
 class SideSnapshots:
     """All of a source, the oldest first.
 
-    first: the tables of the connector's own snapshot; None before that is known.
+    first: the tables of the connector's own snapshot; None before that is known. members: of each
+    captured table the number of its membership in the publication, as it was when it was captured.
     """
 
     source: str
     taken: Sequence[SideSnapshot] = ()
     first: tuple[str, ...] | None = None
+    members: Mapping[str, int] = field(default_factory=dict)
 
     def topic(self, snapshot: SideSnapshot) -> str:
         """Where the snapshot's rows are."""
@@ -88,6 +91,19 @@ class SideSnapshots:
         if not found and self.first is not None and str(table) not in self.first:
             raise SideSnapshotMissingError(self.source, [str(table)])
         return found[-1] if found else None
+
+    def without(self, tables: Collection[str]) -> "SideSnapshots":
+        """The same where the rows of these tables are in none: their changes have a gap."""
+        return replace(
+            self,
+            first=None
+            if self.first is None
+            else tuple(name for name in self.first if name not in tables),
+            taken=[
+                structs.replace(one, late=tuple(name for name in one.late if name not in tables))
+                for one in self.taken
+            ],
+        )
 
     def has(self, table: TableName) -> bool:
         """Whether the table's rows are in one of the snapshots."""
@@ -124,12 +140,13 @@ def read_side_snapshots(settings: Settings, source: str) -> SideSnapshots:
             f"{path} is damaged ({error}): `lockstep source capture {source} --new-snapshot` "
             "begins again"
         ) from error
-    return SideSnapshots(source, found.side, found.first)
+    return SideSnapshots(source, found.side, found.first, found.members)
 
 
-def side_snapshots_text(first: Sequence[str], taken: Sequence[SideSnapshot]) -> str:
-    """What the file says. Returns JSON."""
-    return msgspec.json.encode(_File(tuple(first), tuple(taken))).decode()
+def side_snapshots_text(snapshots: SideSnapshots) -> str:
+    """What the file says of them, as JSON."""
+    first, side = tuple(snapshots.first or ()), tuple(snapshots.taken)
+    return msgspec.json.encode(_File(first, side, dict(snapshots.members))).decode()
 
 
 def side_snapshots_path(settings: Settings, source: str) -> Path:

@@ -32,6 +32,18 @@ class SlotRecreatedError(CaptureLostError):
         self.slot, self.confirmed_lsn = slot, confirmed_lsn
 
 
+class PublicationChangedError(CaptureLostError):
+    """A table that a stream reads left the publication, or left it and came again."""
+
+    def __init__(self, publication: str, table: str, *, is_gone: bool, remedy: str) -> None:
+        what = "is not in it any more" if is_gone else "was removed from it, and added again"
+        super().__init__(
+            f"the publication {publication} was changed: {table} {what}, so that changes of it are "
+            f"missing for good; {remedy}"
+        )
+        self.publication, self.table = publication, table
+
+
 class CaptureUnwatchedError(StreamError):
     """For too long nothing could say whether slot and topic are still the stream's own."""
 

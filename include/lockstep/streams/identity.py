@@ -8,7 +8,8 @@ gone Kafka must say for a while, for a broker that has just started may not know
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,14 +22,16 @@ from lockstep.errors import StreamError
 from lockstep.host.files import make_private_folder, write_private
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.pipeline_names import PipelineNames
+from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
-from lockstep.sources.capture import CaptureFacts, read_capture_facts
+from lockstep.sources.capture import CaptureFacts, read_capture_facts, read_members
 from lockstep.sources.delta import open_table
 from lockstep.sources.source_database import address
 from lockstep.streams.errors import (
     OtherDatabaseError,
+    PublicationChangedError,
     SlotLostError,
     SlotRecreatedError,
     StreamCheckpointMissingError,
@@ -51,13 +54,15 @@ TOPIC_PAUSE_SECONDS = 1.0
 @dataclass(frozen=True)
 class StreamIdentity:
     """database_system: PostgreSQL's, made by initdb. topic_id: Kafka's, made with the topic.
-    generation: the Delta table's own id, made with the table."""
+    generation: the Delta table's own id, made with the table. members: of each table that the mode
+    reads the number of its membership in the publication."""
 
     database_system: int
     database: str
     slot: str
     topic_id: str
     generation: str
+    members: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def capture_id(self) -> int:
@@ -96,10 +101,14 @@ def checkpoint_in(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Capture:
-    """What database and Kafka say at one moment; topic_id None when the topic is gone for sure."""
+    """What database and Kafka say at one moment; topic_id None when the topic is gone for sure.
+
+    members: the publication's tables, each with the number of its membership; None: not asked for.
+    """
 
     facts: CaptureFacts
     topic_id: str | None
+    members: Mapping[str, int] | None = None
 
     @property
     def capture_id(self) -> int:
@@ -113,7 +122,8 @@ def read_capture(settings: Settings, *, may_wait: bool = True) -> Capture:
     Raises PostgresUnavailableError or StreamError without an answer, and TopicUnknownError where
     it may not wait.
     """
-    return Capture(read_capture_facts(settings), _topic_id(settings, may_wait=may_wait))
+    facts, topic_id = read_capture_facts(settings), _topic_id(settings, may_wait=may_wait)
+    return Capture(facts, topic_id, read_members(settings))
 
 
 def claim(settings: Settings, mode: str) -> StreamIdentity:
@@ -132,6 +142,9 @@ def claim(settings: Settings, mode: str) -> StreamIdentity:
     capture = read_capture(settings)
     if remembered is None:
         remembered = begin(settings, mode, capture)
+    elif not remembered.members and (members := _members(settings, mode, capture)):
+        remembered = replace(remembered, members=members)  # an earlier version's has none
+        remember(settings, mode, remembered)
     compare(settings, mode, remembered, capture)
     return remembered
 
@@ -148,9 +161,40 @@ def begin(settings: Settings, mode: str, capture: Capture) -> StreamIdentity:
         slot=settings.names.slot,
         topic_id=capture.topic_id,
         generation=_generation(settings, mode),
+        members=_members(settings, mode, capture),
     )
     remember(settings, mode, identity)
     return identity
+
+
+def _members(settings: Settings, mode: str, capture: Capture) -> dict[str, int]:
+    """Those of the tables that a mode reads; a source's history goes on without a table.
+
+    Raises PublicationChangedError when one is not published.
+    """
+    if mode == HISTORY or capture.members is None:
+        return {}
+    read = map(str, plan_named(settings.project, settings.names.pipeline).captured)
+    found = {table: capture.members.get(table) for table in read}
+    _check_members(settings, found, capture)
+    return found
+
+
+def _check_members(
+    settings: Settings, expected: Mapping[str, int | None], capture: Capture
+) -> None:
+    for table, number in expected.items():
+        now = number if capture.members is None else capture.members.get(table)
+        if now != number or now is None:
+            source, publication = settings.names.source, settings.names.publication
+            raise PublicationChangedError(
+                publication,
+                table,
+                is_gone=now is None,
+                remedy=f"`lockstep source check {source}` says what to run in the database, "
+                f"`lockstep source capture {source}` reads its rows again, and "
+                f"{settings.command('stream rebuild MODE')} makes the stream's table again",
+            )
 
 
 def require_capture(settings: Settings, capture: Capture) -> None:
@@ -165,9 +209,11 @@ def require_capture(settings: Settings, capture: Capture) -> None:
 
 
 def compare(settings: Settings, mode: str, identity: StreamIdentity, capture: Capture) -> None:
-    """Raises OtherDatabaseError, SlotLostError, SlotRecreatedError or TopicRecreatedError."""
+    """Raises OtherDatabaseError, SlotLostError, SlotRecreatedError, PublicationChangedError or
+    TopicRecreatedError."""
     _check_database(settings, mode, identity, capture.facts)
     check_slot(capture.facts, settings.names.slot, begin_again(settings))
+    _check_members(settings, identity.members, capture)
     if capture.topic_id != identity.topic_id:
         raise TopicRecreatedError(
             mode, settings.names.change_topic, identity.topic_id, capture.topic_id
