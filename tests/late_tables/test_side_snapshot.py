@@ -23,13 +23,15 @@ from lockstep.devstack.postgres import Postgres
 from lockstep.faults import Point
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.project import read_project
+from lockstep.sinks.append_log import reached_of
 from lockstep.sources.side_snapshots import read_side_snapshots
-from lockstep.supervise import launcher
+from lockstep.supervise import launcher, lease
+from lockstep.supervise.heartbeat import read_heartbeat
 from lockstep_tools.soak import connector_restarts
 
 from tests.depot.streams import Streams, until
 from tests.late_tables.writer import Left, YardWriter
-from tests.late_tables.yard import FIRST, SOURCE, Late, Yard
+from tests.late_tables.yard import FIRST, FIRST_QUERY, SOURCE, Late, Yard
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 ROUNDS = int(os.environ.get("LATE_ROUNDS", "2"))
@@ -256,3 +258,37 @@ def test_an_edited_query_is_applied_while_the_streams_run(yard: Yard, tmp_path: 
     finally:
         writer.end()
         streams.stop()
+
+
+PLACES_QUERY = "SELECT id, moved_at, place AS weight FROM containers"
+
+
+def test_a_column_that_somebody_renames_stops_the_pipelines_that_read_it_by_name(
+    yard: Yard,
+) -> None:
+    """The others go on, and so does the history that they share."""
+    yard.write_pipeline("places", FIRST, PLACES_QUERY)
+    yard.write_pipeline("weights", FIRST, FIRST_QUERY)
+    project = read_project(yard.folder)
+    capture_source(yard.settings, project, project.source(SOURCE))
+    settings = yard.settings.of("places")
+    others = Streams(settings, list(map(str, MODES)))
+    stopped = Streams(settings, [f"weights__{mode}" for mode in MODES])
+    try:
+        until(lambda: bool(change_log(yard, "places", Mode.TEMPORAL)), [others])
+        until(lambda: bool(change_log(yard, "weights", Mode.TEMPORAL)), [stopped])
+        with yard.owner() as owner:
+            owner.execute("ALTER TABLE containers RENAME weight TO kilograms")
+            owner.execute("UPDATE containers SET place = 77 WHERE id = 1")
+        until(lambda: lease.holder(settings, "weights__temporal") is None, [others])
+        ended = read_heartbeat(settings, "weights__temporal")
+        assert "table public.containers, column weight" in ended.error.message
+        until(lambda: change_log(yard, "places", Mode.TEMPORAL)[-1]["weight"] == 77, [others])
+        uri = settings.table_uri(settings.names.history)
+        passed = change_log(yard, "places", Mode.TEMPORAL)[-1]["commit_lsn"]
+        until(lambda: reached_of(DeltaTable(uri)).frontier >= passed, [others])
+        with yard.owner() as owner:
+            owner.execute("ALTER TABLE containers RENAME kilograms TO weight")
+    finally:
+        others.stop()
+        stopped.stop()

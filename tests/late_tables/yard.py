@@ -144,7 +144,7 @@ class Yard:
         self._write(f"{PIPELINES}/{name}/pipeline.toml", MANIFEST.format(fact=fact))
         self._write(f"{PIPELINES}/{name}/query.sql", query)
         columns = {"id": "int", "moved_at": "timestamp", "weight": "int"}
-        if name != FIRST:
+        if "t.note" in query:
             columns = {"id": "int", "moved_at": "timestamp", "own": "int"}
             columns |= {"name": "string", "note": "string"}
         text = write_result(columns, name, self.plan(name).version)

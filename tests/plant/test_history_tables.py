@@ -18,7 +18,13 @@ from lockstep.sources.side_snapshots import SideSnapshot, SideSnapshots
 from lockstep.streams import history_tables, large
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.history_tables import HistoryTables
-from lockstep.streams.kept_tables import kept_of
+from lockstep.streams.kept_tables import (
+    KEPT_TABLES,
+    KeptTable,
+    kept_of,
+    kept_text,
+    read_kept,
+)
 from lockstep.streams.runner import Runner
 from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.stored_history import StoredHistory
@@ -162,6 +168,24 @@ def test_what_was_not_written_for_a_while_is_made_again(source: Source) -> None:
     assert history_rows(source.uri) == source.expected(0, [])
 
 
+def test_what_a_history_of_hundreds_of_tables_keeps_has_room(tmp_path: Path) -> None:
+    """A table's description, where it was before, has 4,000 characters at the most."""
+    kept = {
+        TableName("public", f"table_{number}"): KeptTable(("id", "a_long_name_of_a_column"), number)
+        for number in range(300)
+    }
+    log = history_log(str(tmp_path / "history"), {}, 1, 7)
+    log.set_property(KEPT_TABLES, kept_text(kept))
+    again = history_log(log.uri, {}, 1, 7)
+    assert read_kept(again.properties, again.description) == kept
+
+
+def test_what_an_earlier_version_described_is_read() -> None:
+    text = '{"public.orders": ["id", "name"]}'
+    expected = {TableName("public", "orders"): KeptTable(("id", "name"), 0)}
+    assert read_kept({}, text) == expected
+
+
 def test_a_writer_that_is_killed_while_tables_come_does_it_again(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +194,7 @@ def test_a_writer_that_is_killed_while_tables_come_does_it_again(
     end = len(source.changes.records)
     source.write(fact, end // 2)
     since = source.take_side_snapshot(late)
-    for method in ("replace", "describe"):
+    for method in ("replace", "set_property"):
         whole = getattr(AppendLog, method)
 
         def then_die(*given: object, whole: object = whole) -> None:

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import pytest
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.model.modes import HISTORY
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.decoders import UnreadableColumnError
 from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
 from lockstep.streams import driver
@@ -45,8 +47,9 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
         begin=lambda *_: None,
         given_up=lambda _: None,
         kept={},
+        read=(),
     )
-    monkeypatch.setattr(driver.Modes, "of", lambda _: modes)
+    monkeypatch.setattr(driver.Modes, "of", lambda *_: modes)
     one._modes = dict.fromkeys(("outbox", "temporal", HISTORY), modes)
     monkeypatch.setattr(one._beats, "_of", lambda *_: {"incomplete": ()})
     monkeypatch.setattr(one._capture, "follow", lambda *_: None)
@@ -98,6 +101,30 @@ def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
     clock[0] += driver.HISTORY_PAUSE_SECONDS
     hosting._host_history()
     assert tried == [HISTORY, HISTORY]
+    assert not hosting.failures
+
+
+def test_the_history_goes_on_at_once_without_a_column_that_it_cannot_read(
+    hosting: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless that is of a key. Pipelines that do not read it need the rest of the history."""
+    table, tried = TableName("public", "orders"), []
+    hosting._modes[HISTORY].captured = {table: SimpleNamespace(key=("id",))}
+
+    def of(_: Settings, unread: set) -> object:
+        tried.append(set(unread))
+        return hosting._modes[HISTORY]
+
+    def fails(*_: object, **__: object) -> None:
+        column = "note" if len(tried) == 1 else "id"
+        why = UnreadableColumnError(table, column, "is gone")
+        raise PoisonedRecordError("topic", 0, 7, str(why)) from why
+
+    monkeypatch.setattr(driver.Modes, "of", of)
+    hosting._modes[HISTORY].sink_of = fails
+    for _ in range(3):
+        hosting._host_history()
+    assert tried == [set(), {(table, "note")}]
     assert not hosting.failures
 
 
@@ -287,7 +314,7 @@ def ask(hosting: Driver, mode: str, pid: int | None = None) -> None:
 def test_a_stream_that_is_asked_of_the_sources_driver_joins_it(
     taking: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver.Modes, "of", lambda _: taking._modes["outbox"])
+    monkeypatch.setattr(driver.Modes, "of", lambda *_: taking._modes["outbox"])
     ask(taking, "message")
     ask(taking, "lookup", pid=1)
     taking._take_in_others()
@@ -325,7 +352,7 @@ def test_a_stream_that_has_far_more_neighbours_than_before_is_started_again_for_
 ) -> None:
     """It pauses for each: started alone, it would leave the others no processor."""
     started = []
-    monkeypatch.setattr(driver.Modes, "of", lambda _: taking._modes["outbox"])
+    monkeypatch.setattr(driver.Modes, "of", lambda *_: taking._modes["outbox"])
     monkeypatch.setattr(driver, "Runner", lambda _settings, mode, *_, **__: Started(mode, started))
     taking._runners["outbox"] = Started("outbox", started)
     for mode in ("message", "lookup"):

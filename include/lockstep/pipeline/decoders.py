@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
-from lockstep.pipeline.catalog import Table
+from lockstep.pipeline.catalog import Table, TableName
 from lockstep.pipeline.type_table import ValueType
 from lockstep.pipeline.values import shown
 
@@ -25,6 +25,14 @@ class Unchanged(Enum):
 
 UNCHANGED: Final = Unchanged.UNCHANGED
 """Never a value: it is filled from the row's state before."""
+
+
+class UnreadableColumnError(ValueError):
+    """A row lacks a column, or has a value there that is none of its type."""
+
+    def __init__(self, table: TableName, column: str, why: str) -> None:
+        super().__init__(f"table {table}, column {column}: {why}")
+        self.table, self.column = table, column
 
 
 class RowDecoder:
@@ -41,8 +49,8 @@ class RowDecoder:
     A large value that the update left as it was is UNCHANGED. Columns that were not asked for pass.
     Of a DELETE only the key is what it was, unless the table's REPLICA IDENTITY is FULL: Debezium
     fills the other columns with null, or with "", 0 and [] where they are NOT NULL. Raises
-    ValueError with table and column when one is missing, is of another JSON type, or has a value
-    that Delta cannot hold.
+    UnreadableColumnError when one is missing, is of another JSON type, or has a value that Delta
+    cannot hold; ValueError for what is no row.
     """
 
     def __init__(
@@ -98,7 +106,7 @@ class RowDecoder:
                 try:
                     setattr(row, field, UNCHANGED if value == placeholder else convert(value))
                 except ValueError as error:
-                    raise ValueError(f"{self._where(field)}: {error}") from error
+                    raise self._unreadable(field, str(error)) from error
             return row
 
         return decode_and_convert if large or converted else decode
@@ -108,15 +116,26 @@ class RowDecoder:
         try:
             found = self._decode_raw(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as general:
-            return ValueError(f"table {self._table}: {general}")
+            return self._missing(raw, general)
         for field, type_ in zip(found.__struct_fields__, self._types, strict=True):
             value = getattr(found, field)
             try:
                 msgspec.json.decode(value, type=type_.decoded)
             except (msgspec.DecodeError, UnicodeDecodeError) as why:
                 text = shown(bytes(value).decode(errors="replace"))
-                return ValueError(f"{self._where(field)}: {text} is no {type_.pg}: {why}")
+                return self._unreadable(field, f"{text} is no {type_.pg}: {why}")
         return ValueError(f"table {self._table}: {error}")
 
-    def _where(self, field: str) -> str:
-        return f"table {self._table}, column {self.columns[int(field[1:])]}"
+    def _missing(self, raw: bytes | Raw, general: Exception) -> ValueError:
+        """The column that a row lacks, if it is a row."""
+        try:
+            names = msgspec.json.decode(raw, type=dict[str, Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ValueError(f"table {self._table}: {general}")
+        lacking = [name for name in self.columns if name not in names]
+        if not lacking:
+            return ValueError(f"table {self._table}: {general}")
+        return UnreadableColumnError(self._table, lacking[0], str(general))
+
+    def _unreadable(self, field: str, why: str) -> UnreadableColumnError:
+        return UnreadableColumnError(self._table, self.columns[int(field[1:])], why)

@@ -3,7 +3,7 @@
 Pure: made from the project's folder, before a database, Kafka or Spark is asked.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -255,17 +255,21 @@ def plans_of(project: Project, source: str) -> list[Plan]:
     return plans
 
 
-def captured_tables(plans: Iterable[Plan], catalog: Catalog) -> dict[TableName, PlannedTable]:
+def captured_tables(
+    plans: Iterable[Plan], catalog: Catalog, without: Collection[tuple[TableName, str]] = ()
+) -> dict[TableName, PlannedTable]:
     """Each table of a source that one of its pipelines reads, with all columns that any reads.
 
-    These are what the source's history keeps. Raises PipelineError as plan_of does.
+    These are what the source's history keeps. without: columns that it is not to keep, no key's.
+    Raises PipelineError as plan_of does.
     """
     plans = list(plans)
     time_zones = _time_zones(plan.manifest for plan in plans)
     read: dict[TableName, set[str]] = {}
     for plan in plans:
         for name, table in plan.tables.items():
-            read.setdefault(name, set()).update(table.columns)
+            wanted = (column for column in table.columns if (name, column) not in without)
+            read.setdefault(name, set()).update(wanted)
     return {name: _planned(catalog, name, columns, time_zones) for name, columns in read.items()}
 
 

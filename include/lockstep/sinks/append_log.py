@@ -7,7 +7,7 @@ whatever a micro-batch's number or Spark's own files say: what lies at or before
 never written again. Commits are made by delta-rs from the one process that holds the writer's lock.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -206,10 +206,15 @@ class AppendLog:
                 post_commithook_properties=NO_HOOKS,
             )
 
-    def describe(self, text: str) -> None:
-        """Describe the table by another text, in a commit of its own."""
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's own, of any length; a description has 4,000 characters at most."""
+        return self._table.metadata().configuration
+
+    def set_property(self, name: str, value: str) -> None:
+        """In a commit of its own. name: with a prefix that is not Delta's."""
         with translate_delta_errors(self.uri):
-            self._table.alter.set_table_description(text)
+            self._table.alter.set_table_properties({name: value}, raise_if_not_exists=False)
 
     @contextmanager
     def _not_append_only(self) -> Iterator[None]:

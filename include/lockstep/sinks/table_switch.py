@@ -4,6 +4,8 @@ Readers by path see the old content or the new one, whole, and one who reads an 
 on reading it: its files stay until a later vacuum.
 """
 
+from collections.abc import Mapping
+
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 
@@ -30,8 +32,11 @@ def switch_content(uri: str, new_uri: str) -> int:
         table = _opened(uri, new)
         table.alter.set_table_properties({APPEND_ONLY: "false"})
         _overwrite(table, new)
-        if described := new.metadata().description:
-            table.alter.set_table_description(described)
+        described = new.metadata()
+        if described.description:
+            table.alter.set_table_description(described.description)
+        if own := _own(described.configuration, are_own=True):
+            table.alter.set_table_properties(own, raise_if_not_exists=False)
         table.alter.set_table_properties({APPEND_ONLY: "true"})
         return DeltaTable(uri).count()
     except (DeltaError, OSError) as error:
@@ -46,8 +51,17 @@ def _opened(uri: str, like: DeltaTable) -> DeltaTable:
         uri,
         like.schema(),
         partition_by=described.partition_columns,
-        configuration=described.configuration,
+        configuration=_own(described.configuration, are_own=False),
     )
+
+
+def _own(properties: Mapping[str, str], *, are_own: bool) -> dict[str, str]:
+    """Our properties, or Delta's: a table is made with these alone."""
+    return {
+        name: value
+        for name, value in properties.items()
+        if are_own is not name.startswith("delta.")
+    }
 
 
 def _overwrite(table: DeltaTable, new: DeltaTable) -> None:

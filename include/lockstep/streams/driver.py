@@ -29,6 +29,8 @@ from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.errors import LockstepError
 from lockstep.model.modes import HISTORY
 from lockstep.observe.stream_metrics import StreamMetrics
+from lockstep.pipeline.catalog import TableName
+from lockstep.pipeline.decoders import UnreadableColumnError
 from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
@@ -88,6 +90,7 @@ class Driver:
         self._clock, self._metrics = DatabaseClock(settings), StreamMetrics(settings)
         self._beaten = 0.0
         self._history_not_before = 0.0
+        self._unread: set[tuple[TableName, str]] = set()
         self._modes: dict[str, Modes] = {}
         self._asked_to_stop = threading.Event()
         self.failures: dict[str, BaseException] = {}
@@ -339,12 +342,17 @@ class Driver:
             self._history_not_before = time.monotonic() + HISTORY_PAUSE_SECONDS
             return
         with suppress(LockstepError):  # then by the folders as they were
-            self._modes[HISTORY] = Modes.of(self._streams[HISTORY][0])
+            self._modes[HISTORY] = Modes.of(self._streams[HISTORY][0], self._unread)
         self._start(HISTORY)
 
     def _renew_history(self, mode: str) -> None:
-        """Write the history by the folders as they are now, if a new stream reads more of it."""
-        modes = self._modes[mode]
+        """Write the history by the folders as they are now, if a new stream reads more of it.
+
+        What it left out and the stream reads is tried again: the column may be as it was.
+        """
+        read = {(one.name, name) for one in self._modes[mode].read for name in one.columns}
+        self._unread -= read
+        modes = Modes.of(self._streams[mode][0], self._unread)
         if modes.kept == self._modes[HISTORY].kept or HISTORY not in self._runners:
             return
         self._end(self._runners.pop(HISTORY))
@@ -380,9 +388,28 @@ class Driver:
         if mode != HISTORY:
             self.failures[mode] = failure
             return
+        if self._leaves_out(failure):
+            self._history_not_before = 0.0
+            return
         helps = getattr(failure, "restart_helps", True) or isinstance(failure, PoisonedRecordError)
         pause_seconds = HISTORY_PAUSE_SECONDS if helps else math.inf
         self._history_not_before = time.monotonic() + pause_seconds
+
+    def _leaves_out(self, failure: BaseException) -> bool:
+        """Whether the history goes on without the column that it cannot read.
+
+        The streams that read it stop by its name; those of other pipelines need the rest.
+        """
+        why = failure.__cause__
+        if not isinstance(why, UnreadableColumnError):
+            return False
+        is_key = why.column in self._modes[HISTORY].captured[why.table].key
+        column = why.table, why.column
+        if is_key or column in self._unread:
+            return False
+        self._unread.add(column)
+        log.warning("the history leaves out %s.%s from now on", *column)
+        return True
 
     def _end(self, runner: Runner) -> BaseException | None:
         """After its micro-batch, which may take minutes: the other modes go on, and say so.

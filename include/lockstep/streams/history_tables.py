@@ -30,7 +30,7 @@ from lockstep.sources.capture import current_xid
 from lockstep.sources.side_snapshots import SideSnapshots
 from lockstep.streams.beginning import begin
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.kept_tables import kept_of, kept_text, read_kept
+from lockstep.streams.kept_tables import KEPT_TABLES, kept_of, kept_text, read_kept
 from lockstep.streams.runner import Runner
 from lockstep.streams.source_history import SourceHistorySink, history_log
 
@@ -53,24 +53,25 @@ class HistoryTables:
     progressed: Callable[[], None] = lambda: None
 
     def complete(self, log: AppendLog) -> None:
-        """Make what the history lacks, and describe it as it is then.
+        """Make what the history lacks, and have it say so.
 
         The caller is the history's one writer, and does not write meanwhile. Raises StreamError
         when the topics do not have it, LakehouseError; then the history is as it was.
         """
         wanted = kept_of(self.tables.values(), self.snapshots)
-        kept = read_kept(log.description)
+        kept = read_kept(log.properties, log.description)
         lacking = {
             name for name, one in wanted.items() if name not in kept or not kept[name].covers(one)
         }
         stays = {name: one for name, one in wanted.items() if name not in lacking}
         if kept_text(stays) != kept_text(kept):
-            log.describe(kept_text(stays))  # what is not written any more is not kept any more
+            # What is not written any more is not kept any more.
+            log.set_property(KEPT_TABLES, kept_text(stays))
         for since in sorted({wanted[name].since for name in lacking}):
             made = {name for name in lacking if wanted[name].since == since}
             self._make(log, {name: self.tables[name] for name in made}, since)
             stays |= {name: wanted[name] for name in made}
-            log.describe(kept_text(stays))
+            log.set_property(KEPT_TABLES, kept_text(stays))
 
     def _make(self, log: AppendLog, tables: Tables, since: int) -> None:
         """All that the history is to have of tables of one snapshot, by now."""

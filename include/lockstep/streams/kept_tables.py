@@ -1,4 +1,4 @@
-"""What a source's history keeps of each table, as the description of its Delta table says it."""
+"""What a source's history keeps of each table, as a property of its Delta table says it."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,9 @@ from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.sources.side_snapshots import SideSnapshots
+
+KEPT_TABLES = "lockstep.keptTables"
+"""The property."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,10 @@ class KeptTable:
         return self.since == other.since and {*self.columns} >= {*other.columns}
 
 
-def kept_of(
-    tables: Iterable[PlannedTable], snapshots: SideSnapshots | None = None
-) -> dict[TableName, KeptTable]:
+Kept = dict[TableName, KeptTable]
+
+
+def kept_of(tables: Iterable[PlannedTable], snapshots: SideSnapshots | None = None) -> Kept:
     """What a history over these tables keeps. Raises SideSnapshotMissingError."""
     kept = {}
     for table in tables:
@@ -36,21 +40,23 @@ def kept_of(
 
 
 def kept_text(tables: Mapping[TableName, KeptTable]) -> str:
-    """The description of a history that keeps these tables."""
+    """The property of a history that keeps these tables."""
     said = {
         str(table): {"columns": one.columns, "since": one.since} for table, one in tables.items()
     }
     return json.dumps(said, sort_keys=True)
 
 
-def read_kept(description: str | None) -> dict[TableName, KeptTable]:
-    """The inverse of kept_text.
+def read_kept(properties: Mapping[str, str], description: str | None) -> Kept:
+    """What a history keeps, by its table's properties.
 
-    Earlier versions wrote the columns alone; all their tables are of the connector's own snapshot.
+    Earlier versions wrote the columns alone, as its description; all tables were of the connector's
+    own snapshot then.
     """
+    said = json.loads(properties.get(KEPT_TABLES) or description or "{}")
     kept = {}
-    for table, said in json.loads(description or "{}").items():
+    for table, one in said.items():
         schema, name = table.split(".", 1)
-        one = {"columns": said} if isinstance(said, list) else said
-        kept[TableName(schema, name)] = KeptTable(tuple(one.pop("columns")), **one)
+        of_table = {"columns": one} if isinstance(one, list) else one
+        kept[TableName(schema, name)] = KeptTable(tuple(of_table.pop("columns")), **of_table)
     return kept

@@ -1,6 +1,6 @@
 """Which parts make a mode: its sink, its decoder, and its records' way through Spark before."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -67,10 +67,11 @@ class Modes:
     look: Callable[[], Sequence[OffsetRange]]
 
     @classmethod
-    def of(cls, settings: Settings) -> "Modes":
+    def of(cls, settings: Settings, unread: Collection[tuple[TableName, str]] = ()) -> "Modes":
         """Those of the pipeline that is worked for.
 
-        Raises PipelineError and ManifestError: what is wrong with the folders.
+        unread: columns that the history is to leave out, since they cannot be read. Raises
+        PipelineError and ManifestError: what is wrong with the folders.
         """
         project = read_project(settings.project)
         plan = plan_of(project.pipeline(settings.names.pipeline))
@@ -79,7 +80,7 @@ class Modes:
             settings,
             plan,
             project.sources[plan.source].catalog,
-            _captured(project, plan, snapshots),
+            _captured(project, plan, snapshots, unread),
             snapshots,
             partial(reader, settings),
             partial(given_up_ranges, settings),
@@ -128,6 +129,11 @@ class Modes:
         if mode in JOINED:
             return self._joined(spark, log)
         return ChangeLogSink(log, self._enrichment(spark, mode), self.plan.key)
+
+    @property
+    def read(self) -> Collection[PlannedTable]:
+        """The tables that the pipeline's query reads."""
+        return self.plan.tables.values()
 
     @property
     def kept(self) -> Mapping[TableName, KeptTable]:
@@ -247,11 +253,14 @@ class Modes:
 
 
 def _captured(
-    project: Project, plan: Plan, snapshots: SideSnapshots
+    project: Project,
+    plan: Plan,
+    snapshots: SideSnapshots,
+    unread: Collection[tuple[TableName, str]],
 ) -> dict[TableName, PlannedTable]:
     """Without late tables whose rows are not there yet."""
     catalog = project.sources[plan.source].catalog
-    captured = captured_tables(plans_of(project, plan.source), catalog)
+    captured = captured_tables(plans_of(project, plan.source), catalog, unread)
     return {name: table for name, table in captured.items() if snapshots.has(name)}
 
 

@@ -18,7 +18,7 @@ from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.result_tables import HISTORY_COLUMNS, HISTORY_PARTITION
 from lockstep.sinks.append_log import AppendLog, Reached
-from lockstep.streams.kept_tables import kept_of, kept_text
+from lockstep.streams.kept_tables import KEPT_TABLES, kept_of, kept_text
 from lockstep.streams.large import LargeTransaction
 from lockstep.streams.large_rows import large_versions
 from lockstep.streams.sink import Sink
@@ -40,8 +40,10 @@ def history_log(
     lack some of them, and gets them by history_tables.py. capture_id: of what it will append.
     Raises LakehouseError.
     """
-    kept = kept_text(kept_of(tables.values()))
-    return AppendLog(uri, SCHEMA, HISTORY_PARTITION, versions_kept_hours, capture_id, kept)
+    log = AppendLog(uri, SCHEMA, HISTORY_PARTITION, versions_kept_hours, capture_id)
+    if not log.description and KEPT_TABLES not in log.properties:
+        log.set_property(KEPT_TABLES, kept_text(kept_of(tables.values())))
+    return log
 
 
 class SourceHistorySink(Sink):

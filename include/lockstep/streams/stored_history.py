@@ -51,7 +51,8 @@ class StoredHistory:
         """
         if not DeltaTable.is_deltatable(self.uri):
             return
-        kept = read_kept(open_table(self.uri).metadata().description)
+        described = open_table(self.uri).metadata()
+        kept = read_kept(described.configuration, described.description)
         for name, wanted in tables.items():
             found = kept.get(name, KeptTable((), wanted.since))
             if not found.covers(wanted):
