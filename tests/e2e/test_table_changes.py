@@ -158,13 +158,13 @@ def test_a_wider_integer_stops_who_reads_it_until_the_catalog_is_written_again(
             ["ALTER TABLE clients RENAME name TO full_name"],
             "INSERT INTO clients (full_name) VALUES ('Dora')",
             ["ALTER TABLE clients RENAME full_name TO name"],
-            "table public.clients: Object missing required field `name`",
+            "table public.clients, column name: Object missing required field `name`",
         ),
         (
             ["ALTER TABLE clients DROP name CASCADE"],
             "INSERT INTO clients DEFAULT VALUES",
             ["ALTER TABLE clients ADD name text NOT NULL DEFAULT 'Emma'", *WITH_VIEW],
-            "table public.clients: Object missing required field `name`",
+            "table public.clients, column name: Object missing required field `name`",
         ),
         (
             [WITHOUT_VIEW, "ALTER TABLE pizzas ALTER price TYPE numeric(12, 4)", *WITH_VIEW],

@@ -72,13 +72,13 @@ def test_an_unchanged_value_leaves_the_others_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
-        (b'{"a":1}', "table plant.readings: Object missing required field `we ird`"),
+        (b'{"a":1}', "table plant.readings, column we ird: Object missing required field `we ird`"),
         (b'{"a":1,"we ird":5}', "column we ird: '5' is no text: Expected `str"),
         (b'{"a":null,"we ird":"x"}', "column a: 'null' is no bigint"),
         (b'{"a":1,"we ird":"\xff"}', "column we ird: "),
         (b"[]", "table plant.readings: Expected `object`, got `array`"),
         (b'{"a":1', "table plant.readings: "),
-        (b'{"a":' + b"9" * 500 + b"}", "table plant.readings: "),
+        (b'{"a":' + b"9" * 500 + b"}", "table plant.readings, column we ird: "),
     ],
 )
 def test_a_row_of_another_shape_is_a_value_error_with_table_and_column(
