@@ -12,6 +12,11 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import capture_id_of
 from lockstep.sources.delta import open_table
 from lockstep.sources.errors import PostgresUnavailableError
+from lockstep.sources.side_snapshots import (
+    SideSnapshots,
+    side_snapshots_path,
+    side_snapshots_text,
+)
 from lockstep.streams import identity
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.errors import (
@@ -284,6 +289,19 @@ def test_a_stream_of_before_remembers_the_publication_at_its_next_start(
     assert claim(stream, MODE).members == {}
     services.say = replace(WHOLE, members=MEMBERS)
     assert claim(stream, MODE).members == MEMBERS == claim(stream, MODE).members
+
+
+def test_a_stream_does_not_begin_when_the_publication_has_changed_since_the_capture(
+    home: Settings, services: Services
+) -> None:
+    path = side_snapshots_path(home, "pizzeria")
+    path.parent.mkdir(parents=True)
+    captured = SideSnapshots("pizzeria", first=tuple(MEMBERS), members=MEMBERS)
+    path.write_text(side_snapshots_text(captured))
+    services.say = replace(WHOLE, members=MEMBERS | {"public.orders": 17000})
+    open_log(home, MODE)
+    with pytest.raises(PublicationChangedError, match=r"public\.orders .*added again"):
+        claim(home, MODE)
 
 
 def test_a_stream_over_a_table_that_is_not_published_does_not_start(

@@ -28,6 +28,7 @@ from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
 from lockstep.sources.capture import CaptureFacts, read_capture_facts, read_members
 from lockstep.sources.delta import open_table
+from lockstep.sources.side_snapshots import read_side_snapshots
 from lockstep.sources.source_database import address
 from lockstep.streams.errors import (
     OtherDatabaseError,
@@ -170,12 +171,13 @@ def begin(settings: Settings, mode: str, capture: Capture) -> StreamIdentity:
 def _members(settings: Settings, mode: str, capture: Capture) -> dict[str, int]:
     """Those of the tables that a mode reads; a source's history goes on without a table.
 
-    Raises PublicationChangedError when one is not published.
+    Raises PublicationChangedError when one is not published, or not as it was captured.
     """
     if mode == HISTORY or capture.members is None:
         return {}
+    captured = read_side_snapshots(settings, settings.names.source).members
     read = map(str, plan_named(settings.project, settings.names.pipeline).captured)
-    found = {table: capture.members.get(table) for table in read}
+    found = {table: captured.get(table, capture.members.get(table)) for table in read}
     _check_members(settings, found, capture)
     return found
 
