@@ -70,6 +70,16 @@ def columns_of(plan: Plan) -> dict[str, str]:
     return dict(plan.result.columns) | others
 
 
+def has_columns(table: DeltaTable, plan: Plan) -> bool:
+    """Whether the table has the pipeline's columns, or lacks only what the next run adds."""
+    found, _ = layout_of(table)
+    wanted = columns_of(plan)
+    lacking = wanted.keys() - found.keys()
+    return lacking <= plan.origin_columns.keys() and found == {
+        name: kind for name, kind in wanted.items() if name not in lacking
+    }
+
+
 def begin_with(table_uri: str, columns: Mapping[str, str], partition: str | None) -> None:
     """Empty the table, and give it other columns, in one commit. The caller is its one writer.
 

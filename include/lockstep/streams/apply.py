@@ -8,6 +8,7 @@ another query, so that its streams go on with what is published from then on.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from deltalake import DeltaTable
 
@@ -83,7 +84,7 @@ def apply(
     on_progress: OnProgress = lambda *_: None,
     on_rebuilt: Callable[[Rebuilt], None] = lambda _: None,
 ) -> None:
-    """Do it, a table after the other; streams that ran are started again at the end.
+    """Do it, a table after the other; each stream that ran is started again with its table.
 
     Broken off, it is done again: `pending` says what is left. Raises as `rebuild`, and as
     source_driver.start.
@@ -94,18 +95,14 @@ def apply(
         with sole_writer(settings, plan.hourly_table):
             uri, columns = settings.table_uri(plan.hourly_table), hourly_table.columns_of(plan)
             hourly_table.begin_with(uri, columns, HOURLY_PARTITION if plan.time else None)
-    for mode in what.rebuilt:
-        on_rebuilt(
-            rebuild(
-                settings,
-                StreamMode(mode),
-                lambda at, end, mode=mode: on_progress(mode, at, end),
-            )
-        )
-    for mode in what.continued:
-        on_rebuilt(begin_where_it_ended(settings, StreamMode(mode)))
-    if what.running:
-        source_driver.start(settings, list(map(str, what.running)), REASON)
+    for mode in (*what.rebuilt, *what.continued):
+        if mode in what.rebuilt:
+            made = rebuild(settings, StreamMode(mode), partial(on_progress, mode))
+        else:
+            made = begin_where_it_ended(settings, StreamMode(mode))
+        if mode in what.running:
+            source_driver.start(settings, [str(mode)], REASON)
+        on_rebuilt(made)
 
 
 def _is_outdated(settings: Settings, plan: Plan, mode: Mode) -> bool:
@@ -119,8 +116,7 @@ def _hourly(settings: Settings, plan: Plan) -> Hourly:
     table = open_hourly(settings)
     if table is None:
         return Hourly.AS_IT_IS
-    types, _ = hourly_table.layout_of(table)
-    if types != hourly_table.columns_of(plan):
+    if not hourly_table.has_columns(table, plan):
         return Hourly.COLUMNS
     run = newest_run(table)
     is_same = run is None or (run.pipeline_version or VERSION_OF_BEFORE) == plan.version

@@ -1,0 +1,121 @@
+"""What an edited folder asks of the tables, by what they say of themselves; Spark's part is e2e."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from lockstep.model.modes import StreamMode
+from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.pipeline.modes import Mode
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
+from lockstep.settings import Settings
+from lockstep.sinks import hourly_table
+from lockstep.streams import apply
+from lockstep.streams.apply import Hourly, Pending, pending
+from lockstep.streams.rebuild import Rebuilt
+from lockstep.supervise import lease
+
+from tests.streams.topics import PLAN, open_log
+
+NOTHING = Pending((), (), (), (), Hourly.AS_IT_IS)
+
+
+def of_before(settings: Settings, *modes: Mode) -> None:
+    """The modes' change logs, of another version of the pipeline."""
+    for mode in modes:
+        log = DeltaTable(open_log(settings, mode).uri)
+        log.alter.set_table_description("another")
+
+
+def write_hourly(settings: Settings, columns: dict[str, str]) -> DeltaTable:
+    uri = settings.table_uri(PLAN.hourly_table)
+    row = pa.table(
+        {name: pa.nulls(1, field.type) for name, field in _fields(columns)},
+        schema=arrow_schema(columns),
+    )
+    write_deltalake(uri, row, partition_by=[HOURLY_PARTITION])
+    return DeltaTable(uri)
+
+
+def _fields(columns: dict[str, str]) -> list[tuple[str, pa.Field]]:
+    return [(field.name, field) for field in arrow_schema(columns)]
+
+
+def test_tables_of_this_version_and_those_that_are_not_there_need_nothing(home: Settings) -> None:
+    assert pending(home, PLAN) == NOTHING
+    open_log(home, Mode.TEMPORAL)
+    write_hourly(home, hourly_table.columns_of(PLAN))
+    assert pending(home, PLAN) == NOTHING
+    assert not NOTHING
+
+
+def test_what_was_published_goes_on_and_the_rest_is_made_again(home: Settings) -> None:
+    of_before(home, Mode.OUTBOX, Mode.TEMPORAL, Mode.LOOKUP)
+    open_log(home, Mode.MESSAGE)
+    with lease.acquire(home, Mode.TEMPORAL), lease.acquire(home, Mode.MESSAGE):
+        found = pending(home, PLAN)
+    expected = Pending(
+        (Mode.LOOKUP, Mode.TEMPORAL), (Mode.OUTBOX,), (Mode.TEMPORAL,), (), Hourly.AS_IT_IS
+    )
+    assert found == expected
+    assert found
+
+
+def test_a_stream_of_a_mode_that_the_manifest_has_no_more_is_stopped(home: Settings) -> None:
+    manifest = PLAN.manifest.model_copy(update={"modes": (Mode.OUTBOX,)})
+    with lease.acquire(home, Mode.TEMPORAL), lease.acquire(home, Mode.OUTBOX):
+        assert pending(home, replace(PLAN, manifest=manifest)).removed == (Mode.TEMPORAL,)
+
+
+def test_an_hourly_table_that_lacks_what_the_next_run_adds_is_left_alone(home: Settings) -> None:
+    columns = hourly_table.columns_of(PLAN)
+    write_hourly(home, {name: kind for name, kind in columns.items() if name != "origin"})
+    assert pending(home, PLAN).hourly is Hourly.AS_IT_IS
+
+
+@pytest.mark.parametrize("change", [{"client": "bigint"}, {"more": "string"}])
+def test_an_hourly_table_of_other_columns_is_emptied_in_one_commit(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, change: dict[str, str]
+) -> None:
+    columns = hourly_table.columns_of(PLAN)
+    old = write_hourly(home, columns | change)
+    found = pending(home, PLAN)
+    assert found == replace(NOTHING, hourly=Hourly.COLUMNS)
+    apply.apply(home, PLAN, found)
+    new = DeltaTable(old.table_uri)
+    assert (new.version(), new.count()) == (old.version() + 1, 0)
+    assert hourly_table.layout_of(new) == (columns, [HOURLY_PARTITION])
+    assert DeltaTable(old.table_uri, version=old.version()).count() == 1
+    assert pending(home, PLAN) == NOTHING
+
+
+def test_each_stream_that_ran_runs_again_with_its_new_table(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, str]] = []
+
+    def made(_: Settings, mode: StreamMode, *_rest: object) -> Rebuilt:
+        done.append(("made", str(mode)))
+        return Rebuilt(mode, 1, 2)
+
+    monkeypatch.setattr(apply, "rebuild", made)
+    monkeypatch.setattr(apply, "begin_where_it_ended", made)
+    monkeypatch.setattr(
+        apply.source_driver, "start", lambda _, modes, __: done.append(("started", *modes))
+    )
+    what = Pending(
+        (Mode.TEMPORAL,),
+        (Mode.OUTBOX, Mode.MESSAGE),
+        (Mode.TEMPORAL, Mode.MESSAGE),
+        (),
+        Hourly.RUNS,
+    )
+    apply.apply(home, PLAN, what)
+    assert done == [
+        ("made", "temporal"),
+        ("started", "temporal"),
+        ("made", "outbox"),
+        ("made", "message"),
+        ("started", "message"),
+    ]
