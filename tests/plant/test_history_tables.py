@@ -146,6 +146,17 @@ def test_late_tables_have_the_rows_of_their_snapshot_and_what_came_after_it(
     StoredHistory(source.uri).require(kept_of(source.tables.values(), source.snapshots))
 
 
+def test_a_truncate_right_after_the_snapshot_deletes_the_rows_of_the_snapshot(
+    source: Source,
+) -> None:
+    """They are ahead of the frontier of a history that begins after the snapshot was taken."""
+    late = [SENSOR.name, SITE.name]
+    since = source.take_side_snapshot(late)
+    runner = source.writer(source.tables)
+    runner.follow(list(enumerate(source.changes.records)))  # all in one commit
+    assert history_rows(source.uri) == source.expected(since, late)
+
+
 def test_a_table_and_a_column_that_nothing_read_before_come_from_the_change_topic(
     source: Source, tmp_path: Path
 ) -> None:

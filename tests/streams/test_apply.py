@@ -13,9 +13,12 @@ from lockstep.settings import Settings
 from lockstep.sinks import hourly_table
 from lockstep.streams import apply
 from lockstep.streams.apply import Hourly, Pending, pending
+from lockstep.streams.identity import claim, identity_path
 from lockstep.streams.rebuild import Rebuilt
 from lockstep.supervise import lease
+from lockstep.supervise.desired import DesiredState, write_desired
 
+from tests.streams.conftest import MODE, Services, write_orders
 from tests.streams.topics import PLAN, open_log
 
 NOTHING = Pending((), (), (), (), Hourly.AS_IT_IS)
@@ -62,6 +65,33 @@ def test_what_was_published_goes_on_and_the_rest_is_made_again(home: Settings) -
     assert found
 
 
+def test_a_stream_that_an_apply_has_stopped_runs_again_at_the_next(home: Settings) -> None:
+    """So does one that waits for its restart. One that a person stopped does not."""
+    for mode in (Mode.LOOKUP, Mode.TEMPORAL, Mode.TRANSACTION, Mode.OUTBOX):
+        open_log(home, mode)
+    of_before(home, Mode.TEMPORAL, Mode.TRANSACTION)
+    write_desired(home, Mode.LOOKUP, DesiredState.STOPPED, apply.STOPPED_BY_IT)
+    write_desired(home, Mode.TEMPORAL, DesiredState.RUNNING, "a DAG")
+    write_desired(home, Mode.TRANSACTION, DesiredState.STOPPED, "a person")
+    write_desired(home, Mode.OUTBOX, DesiredState.RUNNING, "a DAG")
+    found = pending(home, PLAN)
+    assert (found.rebuilt, found.running) == (
+        (Mode.TEMPORAL, Mode.TRANSACTION),
+        (Mode.LOOKUP, Mode.TEMPORAL),
+    )
+
+
+def test_a_table_that_was_switched_and_has_no_identity_is_made_again(
+    home: Settings, services: Services
+) -> None:
+    open_log(home, MODE)
+    claim(home, MODE)
+    write_orders(home, range(3), frontier=110)
+    assert pending(home, PLAN) == NOTHING
+    identity_path(home, MODE).unlink()
+    assert pending(home, PLAN).continued == (MODE,)
+
+
 def test_a_stream_of_a_mode_that_the_manifest_has_no_more_is_stopped(home: Settings) -> None:
     manifest = PLAN.manifest.model_copy(update={"modes": (Mode.OUTBOX,)})
     with lease.acquire(home, Mode.TEMPORAL), lease.acquire(home, Mode.OUTBOX):
@@ -101,13 +131,18 @@ def test_each_stream_that_ran_runs_again_with_its_new_table(
 
     monkeypatch.setattr(apply, "rebuild", made)
     monkeypatch.setattr(apply, "begin_where_it_ended", made)
-    monkeypatch.setattr(
-        apply.source_driver, "start", lambda _, modes, __: done.append(("started", *modes))
-    )
+    running: set[str] = set()
+
+    def start(_: Settings, modes: list[str], _reason: str) -> None:
+        done.append(("started", *modes))
+        running.update(modes)
+
+    monkeypatch.setattr(apply.source_driver, "start", start)
+    monkeypatch.setattr(apply.lease, "holder", lambda _, mode: 1 if mode in running else None)
     what = Pending(
         (Mode.TEMPORAL,),
         (Mode.OUTBOX, Mode.MESSAGE),
-        (Mode.TEMPORAL, Mode.MESSAGE),
+        (Mode.LOOKUP, Mode.TEMPORAL, Mode.MESSAGE),
         (),
         Hourly.RUNS,
     )
@@ -118,4 +153,5 @@ def test_each_stream_that_ran_runs_again_with_its_new_table(
         ("made", "outbox"),
         ("made", "message"),
         ("started", "message"),
+        ("started", "lookup"),
     ]

@@ -49,6 +49,10 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+BEATEN: set[str] = set()
+"""The modes that this process has beaten for."""
+
+
 def behaviour(settings: Settings, mode: str) -> str:
     path = mode_folder(settings, mode) / "behaviour"
     return path.read_text().strip() if path.exists() else ""
@@ -67,6 +71,16 @@ def beat(mode: str, started: datetime, state: DriverState, script: str) -> Heart
     if script in ERRORS:
         return replace(heartbeat, state=DriverState.FAILED, error=ERRORS[script])
     return heartbeat
+
+
+def beat_as(settings: Settings, mode: str, started: datetime, script: str) -> None:
+    """`starting` beats once, `reading` at every turn before it works."""
+    if script == "starting" and mode in BEATEN:
+        return
+    BEATEN.add(mode)
+    starting = script in ("starting", "reading")
+    state = DriverState.STARTING if starting else DriverState.RUNNING
+    write_heartbeat(settings, beat(mode, started, state, script))
 
 
 def main() -> int:
@@ -102,9 +116,7 @@ def main() -> int:
             elif script == "hang":
                 say("beats no more")
             else:
-                starting = script == "starting"
-                state = DriverState.STARTING if starting else DriverState.RUNNING
-                write_heartbeat(settings, beat(mode, started, state, script))
+                beat_as(settings, mode, started, script)
             if script in ERRORS:
                 say("error: the record at offset 7 cannot be read")
                 return 2

@@ -208,6 +208,18 @@ def test_a_driver_that_never_comes_to_work_is_ended_at_the_deadline(
     assert lease.holder(settings, MODE) is None
 
 
+def test_a_driver_that_reads_much_before_it_works_is_waited_for(
+    settings, behave, shorten_deadlines
+) -> None:
+    behave(MODE, "reading")
+    shorten_deadlines()
+    read = threading.Timer(7.0, lambda: behave(MODE, "work"))
+    read.start()
+    record = start(settings, MODE)
+    read.join()
+    assert lease.holder(settings, MODE) == record.pid
+
+
 def test_a_driver_that_obeys_nobody_is_killed_at_the_deadline(
     settings, behave, shorten_deadlines
 ) -> None:

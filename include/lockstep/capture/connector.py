@@ -62,14 +62,15 @@ def ensure_running(settings: Settings, connector: Connector) -> None:
         preflight.check(settings, connector, first=False)
 
 
-def register(settings: Settings, connector: Connector) -> None:
+def register(settings: Settings, connector: Connector, running_seconds_max: float) -> None:
     """Register a connector that is not there, and wait until it runs and its topic is there.
 
-    Raises ServiceError when the database is not ready for it, or it does not run in time.
+    running_seconds_max: its task makes a slot before it runs, which waits for transactions. Raises
+    ServiceError when the database is not ready for it, or it does not run in time.
     """
     preflight.check(settings, connector, first=True)
     _send(settings, connector, "PUT", "config", connector.configuration())
-    _wait_until_running(settings, connector)
+    _wait_until_running(settings, connector, seconds_max=running_seconds_max)
     _wait_until_it_writes(settings, connector)
 
 
@@ -215,13 +216,16 @@ def _states(settings: Settings, connector: Connector) -> set[str]:
 
 
 def _wait_until_running(
-    settings: Settings, connector: Connector, failed_seconds_max: float = 0.0
+    settings: Settings,
+    connector: Connector,
+    failed_seconds_max: float = 0.0,
+    seconds_max: float = RUNNING_SECONDS_MAX,
 ) -> None:
     """failed_seconds_max: for so long FAILED may still be what was before."""
     started = time.monotonic()
     restart_at = started + UNASSIGNED_SECONDS_MAX
     failed_at = started + failed_seconds_max
-    deadline = started + RUNNING_SECONDS_MAX
+    deadline = started + seconds_max
     while (problem := _not_running(settings, connector)) is not None:
         states = _states(settings, connector)
         if "UNASSIGNED" in states and time.monotonic() > restart_at:

@@ -18,6 +18,7 @@ database's log.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -28,7 +29,7 @@ from lockstep.capture import connector, preflight
 from lockstep.capture.connectors import Connector, tables_pattern
 from lockstep.capture.topic_removal import delete_topic
 from lockstep.capture.topic_rights import grant_reading
-from lockstep.errors import ServiceError
+from lockstep.errors import ServiceError, StreamError
 from lockstep.faults import Point, reach
 from lockstep.host.files import make_private_folder, write_private
 from lockstep.pipeline import names
@@ -45,7 +46,8 @@ from lockstep.sources.side_snapshots import (
 )
 
 STILL_SECONDS_MAX = 300.0
-"""Without a record of the snapshot. It waits for the transactions that ran when it began."""
+"""For the slot, which waits for the transactions that ran when it began; and without a record of
+the snapshot."""
 POLL_SECONDS = 0.1
 WORKER = "capture"
 """In the name of a point at which tests end this."""
@@ -87,7 +89,7 @@ def take_side_snapshot(
     progress(f"a side snapshot reads {', '.join(snapshot.tables)} at one position")
     side = _side_connector(capture, snapshot, coming.tables)
     grant_reading(settings, side.change_topic)
-    connector.register(settings, side)
+    connector.register(settings, side, STILL_SECONDS_MAX)
     found = _read_to_its_end(settings, side, progress)
     reach(Point.SIDE_READ, WORKER)
     # Step 4
@@ -101,9 +103,13 @@ def take_side_snapshot(
 
 
 def remove_side_snapshots(settings: Settings, capture: Connector) -> None:
-    """Delete all of a source, with their topics; for a capture that begins again."""
-    for one in read_side_snapshots(settings, capture.source).taken:
-        _remove(settings, capture, one)
+    """Delete all of a source, with their topics; for a capture that begins again.
+
+    What a damaged file does not say stays in Kafka.
+    """
+    with suppress(StreamError):
+        for one in read_side_snapshots(settings, capture.source).taken:
+            _remove(settings, capture, one)
     side_snapshots_path(settings, capture.source).unlink(missing_ok=True)
 
 
@@ -151,6 +157,7 @@ def _side_connector(
             "transforms.route.replacement": name,
             "heartbeat.interval.ms": "0",
             "lsn.flush.mode": "manual",  # so that the slot stays where it was made
+            "internal.create.slot.command.timeout": f"{STILL_SECONDS_MAX:.0f}",
         }
         of_source = capture.configuration()
         of_source.pop("heartbeat.action.query", None)

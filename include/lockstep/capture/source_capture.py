@@ -67,10 +67,11 @@ def capture_source(
     """
     password = str(capturer_of(settings, source).parameters["password"])
     keep_passwords(settings, {source_key(source.name): password})
-    if new_snapshot:
-        remove_capture(settings, of_source(settings, source, ()))
-    _require_own_topic(settings, of_source(settings, source, ()))
-    return keep_captured(settings, project, source, progress)
+    with _alone(settings, source):
+        if new_snapshot:
+            remove_capture(settings, of_source(settings, source, ()))
+        _require_own_topic(settings, of_source(settings, source, ()))
+        return _kept_captured(settings, project, source, progress)
 
 
 def keep_captured(
@@ -81,23 +82,29 @@ def keep_captured(
     A connector that is gone is registered again, and goes on where it was.
     """
     with _alone(settings, source):
-        registered = connector.first_tables(settings, of_source(settings, source, ()))
-        published = _published(settings, source)
-        wanted = _wanted(project, source, published)
-        capture = connector_with(settings, source, wanted)
-        preflight.check(settings, capture, first=registered is None)
-        grant_reading(settings, capture.change_topic)
-        connector.ensure_running(settings, capture)
-        first = _first(source, registered, wanted)
-        for table in keep_captured_tables(settings, capture, first, published):
-            progress(
-                f"{table} was removed from the publication {source.publication} since it was "
-                "captured: changes are missing, and its rows are read again if a pipeline needs it"
-            )
-        coming = _coming(settings, source, plans_of(project, source.name))
-        if coming is not None:
-            take_side_snapshot(settings, capture, coming, progress)
-        return SourceCapture(capture, coming)
+        return _kept_captured(settings, project, source, progress)
+
+
+def _kept_captured(
+    settings: Settings, project: Project, source: Source, progress: Progress
+) -> SourceCapture:
+    registered = connector.first_tables(settings, of_source(settings, source, ()))
+    published = _published(settings, source)
+    wanted = _wanted(project, source, published)
+    capture = connector_with(settings, source, wanted)
+    preflight.check(settings, capture, first=registered is None)
+    grant_reading(settings, capture.change_topic)
+    connector.ensure_running(settings, capture)
+    first = _first(source, registered, wanted)
+    for table in keep_captured_tables(settings, capture, first, published):
+        progress(
+            f"{table} was removed from the publication {source.publication} since it was "
+            "captured: changes are missing, and its rows are read again if a pipeline needs it"
+        )
+    coming = _coming(settings, source, plans_of(project, source.name))
+    if coming is not None:
+        take_side_snapshot(settings, capture, coming, progress)
+    return SourceCapture(capture, coming)
 
 
 def _first(
@@ -117,10 +124,12 @@ def begin_again(settings: Settings) -> None:
     """
     project = read_project(settings.project)
     source = project.source(settings.names.source)
-    if has_template(settings, source):
-        reset_capture(settings, connector_of(settings))
-    else:
+    if not has_template(settings, source):
         capture_source(settings, project, source, new_snapshot=True)
+        return
+    with _alone(settings, source):
+        reset_capture(settings, connector_of(settings))
+        _kept_captured(settings, project, source, lambda _: None)
 
 
 def _require_own_topic(settings: Settings, capture: Connector) -> None:

@@ -19,13 +19,17 @@ from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks import hourly_table
+from lockstep.sinks.append_log import reached_of
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import newest_run, open_hourly
-from lockstep.streams.rebuild import Rebuilt, begin_where_it_ended, rebuild
+from lockstep.streams.identity import identity_path
+from lockstep.streams.rebuild import Rebuilt, begin_where_it_ended, rebuild, require_local
 from lockstep.supervise import launcher, lease, source_driver
+from lockstep.supervise.desired import DesiredState, read_desired
 
 REASON = "started by `lockstep pipeline apply`"
+STOPPED_BY_IT = "is rebuilt by `lockstep pipeline apply`"
 OnProgress = Callable[[Mode, int, int], None]
 """Called now and then with a mode, the offset that it has reached, and the topic's end."""
 
@@ -41,8 +45,9 @@ class Hourly(StrEnum):
 @dataclass(frozen=True)
 class Pending:
     """rebuilt: modes whose tables are made again from the change topic. continued: modes of what
-    was published, whose tables go on empty. running: which of all these run now. removed: streams
-    that run, of modes that the manifest has no more."""
+    was published, whose tables go on empty. running: which of all these run, or are to; also those
+    that an `apply` has stopped and not started again. removed: streams that run, of modes that the
+    manifest has no more."""
 
     rebuilt: tuple[Mode, ...]
     continued: tuple[Mode, ...]
@@ -52,11 +57,8 @@ class Pending:
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.rebuilt or self.continued or self.removed) or self._is_hourly_emptied
-
-    @property
-    def _is_hourly_emptied(self) -> bool:
-        return self.hourly is Hourly.COLUMNS
+        is_emptied = self.hourly is Hourly.COLUMNS
+        return is_emptied or any((self.rebuilt, self.continued, self.running, self.removed))
 
 
 def pending(settings: Settings, plan: Plan) -> Pending:
@@ -71,7 +73,7 @@ def pending(settings: Settings, plan: Plan) -> Pending:
     return Pending(
         rebuilt=tuple(mode for mode in outdated if mode not in PUBLISHED),
         continued=tuple(mode for mode in outdated if mode in PUBLISHED),
-        running=tuple(mode for mode in outdated if mode in running),
+        running=tuple(mode for mode in modes if _is_to_run(settings, mode, mode in outdated)),
         removed=tuple(mode for mode in STREAM_MODES if mode in running and mode not in modes),
         hourly=_hourly(settings, plan),
     )
@@ -89,6 +91,7 @@ def apply(
     Broken off, it is done again: `pending` says what is left. Raises as `rebuild`, and as
     source_driver.start.
     """
+    require_local(settings)
     if what.removed:
         launcher.stop(settings, what.removed, f"{plan.name} has this mode no more")
     if what.hourly is Hourly.COLUMNS:
@@ -97,19 +100,36 @@ def apply(
             hourly_table.begin_with(uri, columns, HOURLY_PARTITION if plan.time else None)
     for mode in (*what.rebuilt, *what.continued):
         if mode in what.rebuilt:
-            made = rebuild(settings, StreamMode(mode), partial(on_progress, mode))
+            on = partial(on_progress, mode)
+            on_rebuilt(rebuild(settings, StreamMode(mode), on, STOPPED_BY_IT))
         else:
-            made = begin_where_it_ended(settings, StreamMode(mode))
+            on_rebuilt(begin_where_it_ended(settings, StreamMode(mode), STOPPED_BY_IT))
         if mode in what.running:
             source_driver.start(settings, [str(mode)], REASON)
-        on_rebuilt(made)
+    for mode in what.running:
+        if lease.holder(settings, mode) is None:  # stopped by an earlier call
+            source_driver.start(settings, [str(mode)], REASON)
 
 
 def _is_outdated(settings: Settings, plan: Plan, mode: Mode) -> bool:
     uri = settings.table_uri(plan.change_log(mode))
     if not DeltaTable.is_deltatable(uri):
         return False
-    return (open_table(uri).metadata().description or VERSION_OF_BEFORE) != plan.version
+    table = open_table(uri)
+    is_of_before = (table.metadata().description or VERSION_OF_BEFORE) != plan.version
+    is_switched_alone = (
+        reached_of(table).frontier is not None and not identity_path(settings, mode).exists()
+    )
+    return is_of_before or is_switched_alone
+
+
+def _is_to_run(settings: Settings, mode: Mode, is_outdated: bool) -> bool:
+    """Whether a stream is to run when its table is as it should be."""
+    desired = read_desired(settings, mode)
+    if desired is not None and desired.state is DesiredState.STOPPED:
+        return desired.reason == STOPPED_BY_IT
+    is_desired = desired is not None or lease.holder(settings, mode) is not None
+    return is_outdated and is_desired
 
 
 def _hourly(settings: Settings, plan: Plan) -> Hourly:

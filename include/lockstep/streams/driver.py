@@ -26,7 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.cdc.errors import PoisonedRecordError
-from lockstep.errors import LockstepError
+from lockstep.errors import LockstepError, StreamError
 from lockstep.model.modes import HISTORY
 from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.pipeline.catalog import TableName
@@ -162,7 +162,7 @@ class Driver:
 
     def _started(self, mode: str) -> Runner:
         (of, own_mode), modes = self._streams[mode], self._modes[mode]
-        progressed = partial(self._beats.still_starting, mode)
+        progressed = partial(self._note_progress, mode)
         modes.make_table(own_mode)
         claimed = identity.claim(of, own_mode)
         self._capture.follow(mode, claimed)
@@ -179,6 +179,17 @@ class Driver:
         )
         runner.start(self._spark, location, neighbours=len(self._hosted) - 1)
         return runner
+
+    def _note_progress(self, starting: str) -> None:
+        """A mode reads much before it works: it beats, and so do those that wait for it.
+
+        Raises StreamError when the driver is to stop.
+        """
+        if self._asked_to_stop.is_set():
+            raise StreamError(f"{starting} was asked to stop while it started")
+        waiting = [mode for mode in self._hosted if mode not in self._runners]
+        for mode in {starting, *waiting}:
+            self._beats.still_starting(mode)
 
     @property
     def _hosted(self) -> list[str]:

@@ -30,7 +30,13 @@ from lockstep.sources.capture import current_xid
 from lockstep.sources.side_snapshots import SideSnapshots
 from lockstep.streams.beginning import begin
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.kept_tables import KEPT_TABLES, kept_of, kept_text, read_kept
+from lockstep.streams.kept_tables import (
+    KEPT_TABLES,
+    KeptTable,
+    kept_of,
+    kept_text,
+    read_kept,
+)
 from lockstep.streams.runner import Runner
 from lockstep.streams.source_history import SourceHistorySink, history_log
 
@@ -56,14 +62,15 @@ class HistoryTables:
         """Make what the history lacks, and have it say so.
 
         The caller is the history's one writer, and does not write meanwhile. Raises StreamError
-        when the topics do not have it, LakehouseError; then the history is as it was.
+        when the topics do not have it, LakehouseError; then the history keeps what it kept.
         """
         wanted = kept_of(self.tables.values(), self.snapshots)
         kept = read_kept(log.properties, log.description)
         lacking = {
             name for name, one in wanted.items() if name not in kept or not kept[name].covers(one)
         }
-        stays = {name: one for name, one in wanted.items() if name not in lacking}
+        stays = {name: _of_both(one, kept.get(name)) for name, one in wanted.items()}
+        stays = {name: one for name, one in stays.items() if one is not None}
         if kept_text(stays) != kept_text(kept):
             # What is not written any more is not kept any more.
             log.set_property(KEPT_TABLES, kept_text(stays))
@@ -118,6 +125,13 @@ class HistoryTables:
             f"{topic} ends before LSN {until}, which the source's history has reached already: it "
             "is another topic, or records were removed"
         )
+
+
+def _of_both(wanted: KeptTable, kept: KeptTable | None) -> KeptTable | None:
+    """What is kept already of what is wanted; None of a table of another snapshot."""
+    if kept is None or kept.since != wanted.since:
+        return None
+    return KeptTable(tuple(name for name in wanted.columns if name in kept.columns), kept.since)
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def claim(settings: Settings, mode: str) -> StreamIdentity:
     capture = read_capture(settings)
     if remembered is None:
         remembered = begin(settings, mode, capture)
-    elif not remembered.members and (members := _members(settings, mode, capture)):
+    elif not remembered.members and (members := require_members(settings, mode, capture)):
         remembered = replace(remembered, members=members)  # an earlier version's has none
         remember(settings, mode, remembered)
     compare(settings, mode, remembered, capture)
@@ -162,14 +162,14 @@ def begin(settings: Settings, mode: str, capture: Capture) -> StreamIdentity:
         slot=settings.names.slot,
         topic_id=capture.topic_id,
         generation=_generation(settings, mode),
-        members=_members(settings, mode, capture),
+        members=require_members(settings, mode, capture),
     )
     remember(settings, mode, identity)
     return identity
 
 
-def _members(settings: Settings, mode: str, capture: Capture) -> dict[str, int]:
-    """Those of the tables that a mode reads; a source's history goes on without a table.
+def require_members(settings: Settings, mode: str, capture: Capture) -> dict[str, int]:
+    """The memberships of the tables that a mode reads; a source's history goes on without one.
 
     Raises PublicationChangedError when one is not published, or not as it was captured.
     """

@@ -72,29 +72,33 @@ class Rebuilt:
 
 
 def rebuild(
-    settings: Settings, mode: StreamMode, on_progress: OnProgress = lambda *_: None
+    settings: Settings,
+    mode: StreamMode,
+    on_progress: OnProgress = lambda *_: None,
+    reason: str = REASON,
 ) -> Rebuilt:
     """Replace the mode's table by a new, complete one; the mode is stopped and stays so.
 
-    Raises CaptureLostError when the topic does not hold everything, StreamBusyError when another
-    process starts the mode meanwhile, StreamFailedError when the new table does not come to its
-    end, LakehouseError while an earlier version's table is not moved. Then the old table is as it
-    was.
+    reason: of its being stopped, for people. Raises CaptureLostError when the topic does not hold
+    everything, StreamBusyError when another process starts the mode meanwhile, StreamFailedError
+    when the new table does not come to its end, LakehouseError while an earlier version's table is
+    not moved. Then the old table is as it was.
     """
     require_moved(local_folder(settings.lakehouse_uri), settings.names.change_log(mode))
     with _sole_rebuild(settings, mode) as lock:
         capture = identity.read_capture(settings)
         identity.require_capture(settings, capture)
+        identity.require_members(settings, mode, capture)
         spark = stream_session(settings, f"lockstep rebuild {mode}", [lock.fileno()])
         try:
             if mode in JOINED:
                 _bring_history(spark, settings, capture, on_progress)
-            return _rebuild_one(spark, settings, mode, capture, on_progress)
+            return _rebuild_one(spark, settings, mode, capture, on_progress, reason)
         finally:
             spark.stop()
 
 
-def begin_where_it_ended(settings: Settings, mode: StreamMode) -> Rebuilt:
+def begin_where_it_ended(settings: Settings, mode: StreamMode, reason: str = REASON) -> Rebuilt:
     """Replace the mode's table by an empty one that goes on where it has ended, by its folder.
 
     For what was published by another query: no replay gives it other columns. The mode is stopped
@@ -103,8 +107,9 @@ def begin_where_it_ended(settings: Settings, mode: StreamMode) -> Rebuilt:
     with _sole_rebuild(settings, mode):
         capture = identity.read_capture(settings)
         identity.require_capture(settings, capture)
+        identity.require_members(settings, mode, capture)
         _remove(settings, mode)
-        with _held(settings, mode):
+        with _held(settings, mode, reason):
             old = open_table(settings.table_uri(settings.names.change_log(mode)))
             if capture_id_of(old) not in (None, capture.capture_id):
                 raise StreamError(
@@ -159,15 +164,20 @@ def _has_history(settings: Settings, capture: Capture) -> bool:
 
 
 def _rebuild_one(
-    spark: "SparkSession", settings: Settings, query: str, capture: Capture, on_progress: OnProgress
+    spark: "SparkSession",
+    settings: Settings,
+    query: str,
+    capture: Capture,
+    on_progress: OnProgress,
+    reason: str = REASON,
 ) -> Rebuilt:
     _remove(settings, query)
     staging = _staging(settings, query)
     filling = _fill(spark, settings, staging, query, capture, on_progress)
     try:
-        with _held(settings, query):
+        with _held(settings, query, reason):
             frontier = filling.finish()
-            _require_same(settings, capture)
+            _require_same(settings, query, capture)
             rows = _switch(settings, staging, query, capture)
     finally:
         filling.stop()
@@ -176,12 +186,12 @@ def _rebuild_one(
 
 
 @contextmanager
-def _held(settings: Settings, query: str) -> Iterator[None]:
+def _held(settings: Settings, query: str, reason: str = REASON) -> Iterator[None]:
     """Stop the mode, or have the history's writer let go, and hold the lease for the block."""
     if query == HISTORY:
         held = _history_lease(settings)
     else:
-        launcher.stop(settings, [query], REASON)
+        launcher.stop(settings, [query], reason)
         held = lease.acquire(settings, query)
     with held:
         yield
@@ -203,13 +213,18 @@ def _history_lease(settings: Settings) -> lease.Lease:
         write_desired(settings, HISTORY, DesiredState.RUNNING, REASON)
 
 
-def _staging(settings: Settings, mode: str) -> Settings:
-    """The same settings with a lakehouse beside the tables, on the same disk."""
+def require_local(settings: Settings) -> None:
+    """Raise StreamError for a lakehouse in which no table can be rebuilt."""
     if "://" in settings.lakehouse:
         raise StreamError(
             f"the lakehouse {settings.lakehouse} is no local folder, and only there a table can be "
             "rebuilt next to the old one"
         )
+
+
+def _staging(settings: Settings, mode: str) -> Settings:
+    """The same settings with a lakehouse beside the tables, on the same disk."""
+    require_local(settings)
     folder = Path(settings.lakehouse_uri) / ".rebuild" / mode
     return settings.model_copy(update={"lakehouse": str(folder)})
 
@@ -304,10 +319,12 @@ def _wait_until_filled(runner: Runner, end: int, on_progress: OnProgress) -> Non
         time.sleep(POLL_SECONDS)
 
 
-def _require_same(settings: Settings, begun: Capture) -> None:
-    """Raise StreamError when database, slot or topic were replaced while the table was made."""
+def _require_same(settings: Settings, query: str, begun: Capture) -> None:
+    """Raise StreamError when database, slot or topic were replaced while the table was made, or the
+    publication changed."""
     now = identity.read_capture(settings)
     identity.require_capture(settings, now)
+    identity.require_members(settings, query, now)
     if (now.topic_id, now.facts.database_system) != (begun.topic_id, begun.facts.database_system):
         raise StreamError("change capture was begun from scratch meanwhile: rebuild again")
 

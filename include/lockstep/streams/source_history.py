@@ -132,13 +132,17 @@ class SourceHistorySink(Sink):
         return version.filled(before)
 
     def _living_after(self, newest: Mapping[tuple[str, Key], TableRow]) -> Living:
-        """Up to the frontier: a killed attempt may have left rows of the next transaction."""
+        """Up to the frontier: a killed attempt may have left rows of the next transaction.
+
+        The rows of a late table's snapshot are there before the frontier has come to it.
+        """
         frontier = self._log.reached.frontier
 
         def living(table: str) -> Iterable[Key]:
-            known = self._tables.get(table)
-            is_empty = known is None or frontier is None
-            stored = () if is_empty else self._stored.living(known, frontier)
+            known, since = self._tables.get(table), self._since.get(table, SNAPSHOT_COMMIT_LSN)
+            reached = max(-1 if frontier is None else frontier, since or -1)
+            is_empty = known is None or reached < 0
+            stored = () if is_empty else self._stored.living(known, reached)
             unwritten = {key: row for (of, key), row in newest.items() if of == table}
             yield from (key for key in stored if key not in unwritten)
             yield from (key for key, row in unwritten.items() if row.values is not None)

@@ -1,7 +1,7 @@
 """Whether modes that were started have come to work, by their driver's heartbeats."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from lockstep.settings import Settings
 from lockstep.supervise.errors import StreamFailedError
@@ -10,7 +10,8 @@ from lockstep.supervise.heartbeat import DriverState, Heartbeat, read_heartbeat
 from lockstep.supervise.logs import end_of_log
 
 START_SECONDS_MAX = 300.0
-"""One driver with all modes takes half a minute on two cores; under heavy load, minutes."""
+"""One driver with all modes takes half a minute on two cores; under heavy load, minutes. A mode
+that reads much before it works beats meanwhile, and has so long again from its last beat."""
 
 
 def still_starting(
@@ -22,6 +23,15 @@ def still_starting(
     Raises StreamFailedError, with the end of its log, for a mode that failed, or was stopped.
     """
     return [mode for mode in modes if not _is_at_work(settings, mode, pid, since)]
+
+
+def seconds_since_a_beat(
+    settings: Settings, modes: Sequence[str], pid: int, since: datetime
+) -> float:
+    """How long ago the last of these modes that still start beat, or they were started."""
+    beats = (_beat_of(settings, mode, pid, since) for mode in modes)
+    last = max([since, *(beat.beat_at for beat in beats if beat is not None)])
+    return (datetime.now(UTC) - last).total_seconds()
 
 
 def _is_at_work(settings: Settings, mode: str, pid: int, since: datetime) -> bool:
