@@ -162,7 +162,7 @@ class Followers:
             new = [(at, value) for at, value in self._records if at >= one.tracker.next_offset]
             try:
                 one._committed_at = 0.0  # quiet transactions, too, so that all say how far they are
-                one._advance(new)
+                one.follow(new)
                 self._runners[mode] = one
             except PoisonedRecordError as error:
                 stopped[mode] = error

@@ -365,7 +365,7 @@ def test_a_table_published_later_comes_by_a_side_snapshot_once_a_pipeline_reads_
 def test_a_table_that_left_the_publication_is_read_again_when_it_is_back(
     captured_plant: PlantProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever removed it, and whenever: its membership has another number then."""
+    """Also when no stream ran at that time: its membership has another number."""
     monkeypatch.setenv("LOCKSTEP_PROJECT", str(captured_plant.folder))
     settings, own = captured_plant.settings, captured_plant.plant
     publication = names.publication(own.source)

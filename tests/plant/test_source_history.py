@@ -54,7 +54,7 @@ def test_the_history_has_each_version_whatever_is_killed(
         try:
             while (first := runner.tracker.next_offset) < len(changes.records):
                 last = first + rng.randint(1, 40)
-                runner._advance(list(enumerate(changes.records))[first:last])
+                runner.follow(list(enumerate(changes.records))[first:last])
             break
         except KilledError:
             kills += 1

@@ -85,7 +85,7 @@ class Streams:
     def feed(self, runner: Runner, end: int) -> None:
         """All records from where the runner's table ends, up to an offset."""
         first = min(runner.tracker.next_offset, end)
-        runner._advance(list(enumerate(self._records))[first:end])
+        runner.follow(list(enumerate(self._records))[first:end])
 
     def versions(self) -> list[tuple]:
         """Key, LSN, op and row of each row of the change log."""

@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from lockstep.errors import LakehouseError
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.sinks.append_log import AppendLog, Reached, reached_of
-from lockstep.sinks.table_switch import APPEND_ONLY, switch_content
+from lockstep.sinks.append_log import APPEND_ONLY, AppendLog, Reached, reached_of
+from lockstep.sinks.table_switch import switch_content
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
 WIDER = {"order_id": "bigint", "op": "string", "commit_date": "date"}

@@ -88,7 +88,7 @@ def test_each_row_has_its_change_by_its_whole_key(
     log = open_change_log(home, plan, Mode(mode))
     sink = ChangeLogSink(log, getattr(published, mode)(plan), plan.key)
     decoder = facts_decoder(plan, plan.tables)
-    Runner(home, mode, sink, xid_near=1, given_up=GivenUp(tuple, decoder))._advance(numbered)
+    Runner(home, mode, sink, xid_near=1, given_up=GivenUp(tuple, decoder)).follow(numbered)
     rows = open_table(log.uri).to_pyarrow_table().to_pylist()
     found = {
         (row["the Depot"], row["parcel_no"], row["commit_lsn"]): (

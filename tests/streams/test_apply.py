@@ -48,7 +48,7 @@ def _fields(columns: dict[str, str]) -> list[tuple[str, pa.Field]]:
 def test_tables_of_this_version_and_those_that_are_not_there_need_nothing(home: Settings) -> None:
     assert pending(home, PLAN) == NOTHING
     open_log(home, Mode.TEMPORAL)
-    write_hourly(home, hourly_table.columns_of(PLAN))
+    write_hourly(home, hourly_table.columns_of(PLAN, PLAN.result.columns))
     assert pending(home, PLAN) == NOTHING
     assert not NOTHING
 
@@ -99,7 +99,7 @@ def test_a_stream_of_a_mode_that_the_manifest_has_no_more_is_stopped(home: Setti
 
 
 def test_an_hourly_table_that_lacks_what_the_next_run_adds_is_left_alone(home: Settings) -> None:
-    columns = hourly_table.columns_of(PLAN)
+    columns = hourly_table.columns_of(PLAN, PLAN.result.columns)
     write_hourly(home, {name: kind for name, kind in columns.items() if name != "origin"})
     assert pending(home, PLAN).hourly is Hourly.AS_IT_IS
 
@@ -108,14 +108,14 @@ def test_an_hourly_table_that_lacks_what_the_next_run_adds_is_left_alone(home: S
 def test_an_hourly_table_of_other_columns_is_emptied_in_one_commit(
     home: Settings, monkeypatch: pytest.MonkeyPatch, change: dict[str, str]
 ) -> None:
-    columns = hourly_table.columns_of(PLAN)
+    columns = hourly_table.columns_of(PLAN, PLAN.result.columns)
     old = write_hourly(home, columns | change)
     found = pending(home, PLAN)
     assert found == replace(NOTHING, hourly=Hourly.COLUMNS)
     apply.apply(home, PLAN, found)
     new = DeltaTable(old.table_uri)
     assert (new.version(), new.count()) == (old.version() + 1, 0)
-    assert hourly_table.layout_of(new) == (columns, [HOURLY_PARTITION])
+    assert hourly_table._layout(new) == (columns, [HOURLY_PARTITION])
     assert DeltaTable(old.table_uri, version=old.version()).count() == 1
     assert pending(home, PLAN) == NOTHING
 

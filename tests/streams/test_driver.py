@@ -47,7 +47,7 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
         begin=lambda *_: None,
         given_up=lambda _: None,
         kept={},
-        read=(),
+        plan=SimpleNamespace(tables={}),
     )
     monkeypatch.setattr(driver.Modes, "of", lambda *_: modes)
     one._modes = dict.fromkeys(("outbox", "temporal", HISTORY), modes)

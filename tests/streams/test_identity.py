@@ -218,8 +218,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> Callable[...,
         monkeypatch.setattr(identity.change_topic, "topic_id", one.topic_id)
 
     monkeypatch.setattr(identity, "TOPIC_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(identity, "read_members", lambda _: None)
-    monkeypatch.setattr(identity, "read_capture_facts", lambda _: WHOLE.facts)
+    monkeypatch.setattr(identity, "read_capture_state", lambda _: (WHOLE.facts, None))
     return answer
 
 

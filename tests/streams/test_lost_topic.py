@@ -56,7 +56,7 @@ def topic(kafka: Settings, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) 
     """A new topic in the change topic's place; the database says that all is well."""
     name = f"change-topic-{uuid4().hex}"
     monkeypatch.setattr(PipelineNames, "change_topic", name)
-    monkeypatch.setattr(identity, "read_capture_facts", lambda _: WHOLE.facts)
+    monkeypatch.setattr(identity, "read_capture_state", lambda _: (WHOLE.facts, None))
     create(admin, name)
     grant_reading(kafka, name)
     return name

@@ -185,10 +185,10 @@ def test_a_record_that_cannot_be_read_stops_the_stream_after_what_precedes_it(
     values = [*SNAPSHOT, *order(1), BROKEN, *order(2)]
     topic, broken = list(enumerate(values)), values.index(BROKEN)
     with pytest.raises(PoisonedRecordError) as refused:
-        runner_of(None, home, StreamMode.OUTBOX)._advance(topic)
+        runner_of(None, home, StreamMode.OUTBOX).follow(topic)
     assert refused.value.offset == broken
     assert change_log(home, StreamMode.OUTBOX) == [1]
-    runner_of(None, home, StreamMode.OUTBOX, passing(broken))._advance(topic)
+    runner_of(None, home, StreamMode.OUTBOX, passing(broken)).follow(topic)
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]
     assert not DeltaTable.is_deltatable(home.table_uri(QUARANTINED_RECORDS))
 
@@ -198,7 +198,7 @@ def test_a_change_of_a_table_that_is_not_known_counts_and_its_transaction_goes_o
 ) -> None:
     topic = list(enumerate([*SNAPSHOT, *order(1, "suppliers"), *order(2)]))
     one = runner_of(None, home, StreamMode.OUTBOX)
-    one._advance(topic)
+    one.follow(topic)
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]
 
 
@@ -209,6 +209,6 @@ def test_a_stream_that_runs_passes_a_record_that_is_given_up_meanwhile(home: Set
     one = runner_of(None, home, StreamMode.OUTBOX, GivenUp(lambda: list(decisions), DECODER))
     decisions.append(OffsetRange(first, first))
     with pytest.raises(PoisonedRecordError) as refused:
-        one._advance(list(enumerate(values)))
+        one.follow(list(enumerate(values)))
     assert refused.value.offset == second
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]

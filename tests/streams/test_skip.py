@@ -130,7 +130,7 @@ def test_a_stream_that_runs_passes_the_stretch_after_a_renamed_column(
     topic.add(*debezium.order(6))
     runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up_of(home))
     skip_records(home, first, None)
-    runs._advance(list(topic.items()))
+    runs.follow(list(topic.items()))
     assert change_log(home, StreamMode.OUTBOX) == [1, 4, 6]
     assert runs.reached.frontier == 60
 
@@ -143,7 +143,7 @@ def test_a_stream_stops_at_what_is_behind_the_stretch(home: Settings, topic: Top
     skip_records(home, first, behind - 1)
     runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up_of(home))
     with pytest.raises(PoisonedRecordError) as stopped:
-        runs._advance(list(topic.items()))
+        runs.follow(list(topic.items()))
     assert stopped.value.offset == behind + 1  # after its BEGIN
     assert change_log(home, StreamMode.OUTBOX) == [3]
 

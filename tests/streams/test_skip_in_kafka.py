@@ -108,14 +108,14 @@ def test_a_stream_that_runs_passes_what_is_given_up_and_a_new_topic_has_nothing_
         given_up=given_up_of(settings),
     )
     with pytest.raises(PoisonedRecordError) as stopped:
-        stops._advance(records_of(settings))
+        stops.follow(records_of(settings))
     lost = skip_records(settings, stopped.value.offset, None)
     assert [(one.table, one.records, one.transaction_count) for one in lost] == [
         (OUTBOX, 2, 2),
         (None, 1, 0),  # between two transactions
     ]
     assert given_up_ranges(settings) == [OffsetRange(6, 10)]
-    runs._advance(records_of(settings))
+    runs.follow(records_of(settings))
     assert change_log(settings, StreamMode.OUTBOX) == [1, 4]
 
     topic.delete()

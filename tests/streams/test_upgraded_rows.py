@@ -12,9 +12,8 @@ from lockstep.pipeline.delta_types import arrow_type
 from lockstep.pipeline.result_tables import ORIGIN
 from lockstep.publish.step import step
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import Reached, reached_of
+from lockstep.sinks.append_log import APPEND_ONLY, Reached, reached_of
 from lockstep.sinks.local_lakehouse import sole_writer
-from lockstep.sinks.table_switch import APPEND_ONLY
 from lockstep.sources.hourly_runs import (
     HOURLY_PARTITIONS_OF_BEFORE,
     SAME_ROWS,

@@ -96,7 +96,7 @@ def passing(*offsets: int) -> GivenUp:
 
 
 def follow(one: Runner, records: Sequence[Record]) -> None:
-    one._advance([(record.offset, record) for record in records])
+    one.follow([(record.offset, record) for record in records])
 
 
 def settings_of(folder: Path) -> Settings:

@@ -10,8 +10,9 @@ from lockstep.model.window import Window
 from lockstep.pipeline.names import quoted, text_literal
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.query.at import Rewritten
-from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
+from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pipeline.row_keys import named
+from lockstep.sinks.hourly_table import columns_of
 from lockstep.sinks.window_conditions import of_time
 from lockstep.sources.origin import ROW_XID, origin_column, origin_reads_names
 from lockstep.sources.slot_counts import CountedRows
@@ -31,15 +32,12 @@ def hourly_columns(plan: Plan, result: "StructType") -> dict[str, str]:
     result: at least the author's columns. Raises ResultRefusedError for a time that is no time.
     """
     columns = {name: result[name].dataType.simpleString() for name in plan.outputs}
-    if plan.time is None:
-        others = {name: type_ for name, type_ in HOURLY_COLUMNS.items() if name != HOURLY_PARTITION}
-        return columns | others
-    if columns[plan.time] not in _TIMES:
+    if plan.time is not None and columns[plan.time] not in _TIMES:
         raise ResultRefusedError(
             f"pipeline {plan.name}: `time` is {plan.time}, which is {columns[plan.time]} and no "
             "time: name a timestamp or date, or CAST it in the query"
         )
-    return columns | HOURLY_COLUMNS | dict(plan.origin_columns)
+    return columns_of(plan, columns)
 
 
 def with_read_origins(rows: "DataFrame", facts: CountedRows, plan: Plan) -> "DataFrame":

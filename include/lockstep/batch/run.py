@@ -31,11 +31,11 @@ from lockstep.model.window import Window
 from lockstep.pipeline.names import cut_prefix
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.project import Pipeline
-from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.settings import Settings
 from lockstep.sinks.hourly_table import (
     can_collect,
     open_table,
+    partition_of,
     replace_all,
     replace_collected,
     replace_window,
@@ -98,8 +98,7 @@ class _Replacement:
         self._facts = found.count
         self._columns = hourly_columns(self._plan, found.rows.schema)
         self._uri = settings.table_uri(self._plan.hourly_table)
-        partition = HOURLY_PARTITION if self._plan.time else None
-        added = self._plan.origin_columns
+        partition, added = partition_of(self._plan), self._plan.origin_columns
         self._table = open_table(read.session, self._uri, self._columns, partition, added)
         self._result = with_origin(found.rows, self._plan, cut)
 

@@ -36,7 +36,7 @@ from lockstep.errors import ConfigurationError
 from lockstep.model.log import HEARTBEAT_MESSAGE_PREFIX
 from lockstep.pipeline import names
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.plan import Plan, plans_of
+from lockstep.pipeline.plan import tables_followed
 from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.pipeline.project_files import SOURCES
 from lockstep.pipeline.types import stopping_columns
@@ -93,7 +93,7 @@ def connector_of(settings: Settings) -> Connector:
     project = read_project(settings.project)
     source = project.source(settings.names.source)
     if has_template(settings, source):
-        return _of_template(settings, source, tables_of(plans_of(project, source.name)))
+        return _of_template(settings, source, tables_followed(project, source.name))
     return of_source(settings, source, ())
 
 
@@ -111,7 +111,7 @@ def embedded_connectors(settings: Settings) -> list[Connector]:
     """
     project = read_project(settings.project)
     return [
-        _of_template(settings, one, tables_of(plans_of(project, one.name)))
+        _of_template(settings, one, tables_followed(project, one.name))
         for one in embedded_sources(settings, project)
     ]
 
@@ -156,11 +156,6 @@ def _of_template(settings: Settings, source: Source, tables: Iterable[TableName]
         database=partial(capturer_of, settings, source),
         configuration=lambda: filled(template, read_project_file(template), placeholders),
     )
-
-
-def tables_of(plans: Iterable[Plan]) -> tuple[TableName, ...]:
-    """What streams of the plans need."""
-    return tuple(dict.fromkeys(table for plan in plans for table in plan.captured))
 
 
 def of_source(settings: Settings, source: Source, tables: Iterable[TableName]) -> Connector:

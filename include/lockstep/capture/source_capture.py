@@ -5,7 +5,6 @@ but the slot, which the connector makes.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lockstep.capture import connector, preflight
 from lockstep.capture.connector_secrets import keep_passwords, source_key
@@ -16,7 +15,6 @@ from lockstep.capture.connectors import (
     has_template,
     of_source,
     table_pattern,
-    tables_of,
 )
 from lockstep.capture.reset import remove_capture, reset_capture
 from lockstep.capture.side_snapshot import (
@@ -30,21 +28,13 @@ from lockstep.errors import ServiceError
 from lockstep.file_lock import FileLock
 from lockstep.host.files import make_private_folder
 from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.plan import Plan, plans_of
+from lockstep.pipeline.plan import Plan, plans_of, tables_followed
 from lockstep.pipeline.project import Project, Source, read_project
 from lockstep.settings import Settings
 from lockstep.sources.database_state import read_publication
 from lockstep.sources.postgres import connect_to
-from lockstep.sources.side_snapshots import SideSnapshotMissingError, read_side_snapshots
+from lockstep.sources.side_snapshots import read_side_snapshots
 from lockstep.sources.source_database import capturer_of
-
-
-@dataclass(frozen=True)
-class SourceCapture:
-    """coming: what a side snapshot is to bring; None when nothing is late."""
-
-    connector: Connector
-    coming: LateTables | None
 
 
 def capture_source(
@@ -54,11 +44,12 @@ def capture_source(
     *,
     new_snapshot: bool = False,
     progress: Progress = lambda _: None,
-) -> SourceCapture:
+) -> Connector:
     """Register the source's connector, or restart what failed in it, and wait until it runs.
 
-    Tables that pipelines read and the connector began without come by a side snapshot.
-    new_snapshot: delete the connector, slot and topic of before; no stream of the source may run.
+    Returns it, with the tables that it captures. Tables that pipelines read and the connector began
+    without come by a side snapshot. new_snapshot: delete the connector, slot and topic of before;
+    no stream of the source may run.
     progress: called with what a side snapshot does next.
     Guarantees: a running connector with this configuration is left alone; the change topic exists
     when this returns, and the streams' reader may read it. Raises ServiceError when the database is
@@ -76,7 +67,7 @@ def capture_source(
 
 def keep_captured(
     settings: Settings, project: Project, source: Source, progress: Progress = lambda _: None
-) -> SourceCapture:
+) -> Connector:
     """The same for a source whose password Connect has; one process at a time. Raises so, too.
 
     A connector that is gone is registered again, and goes on where it was.
@@ -87,7 +78,7 @@ def keep_captured(
 
 def _kept_captured(
     settings: Settings, project: Project, source: Source, progress: Progress
-) -> SourceCapture:
+) -> Connector:
     registered = connector.first_tables(settings, of_source(settings, source, ()))
     published = _published(settings, source)
     wanted = _wanted(project, source, published)
@@ -104,7 +95,7 @@ def _kept_captured(
     coming = _coming(settings, source, plans_of(project, source.name))
     if coming is not None:
         take_side_snapshot(settings, capture, coming, progress)
-    return SourceCapture(capture, coming)
+    return capture
 
 
 def _first(
@@ -158,7 +149,7 @@ def _wanted(project: Project, source: Source, published: Iterable[TableName]) ->
     Where some that pipelines read are not published, they are there as well, for the preflight to
     name. Raises ServiceError when there is nothing to capture.
     """
-    wanted = set(published) | set(tables_of(plans_of(project, source.name)))
+    wanted = set(published) | tables_followed(project, source.name)
     if not wanted:
         wanted = {table.name for table in source.catalog.tables if table.key}
     if not wanted:
@@ -169,12 +160,8 @@ def _wanted(project: Project, source: Source, published: Iterable[TableName]) ->
 def _coming(settings: Settings, source: Source, plans: Iterable[Plan]) -> LateTables | None:
     """What a side snapshot is to bring: the tables of each pipeline that has rows of none."""
     taken = read_side_snapshots(settings, source.name)
-    tables: set[TableName] = set()
-    for plan in plans:
-        try:
-            taken.first_of(plan.captured)
-        except SideSnapshotMissingError:
-            tables.update(plan.captured)
+    waiting = [plan.captured for plan in plans if not taken.has_all(plan.captured)]
+    tables = {table for of_plan in waiting for table in of_plan}
     if not tables:
         return None
     late = (one for one in tables if not taken.has(one))

@@ -27,12 +27,14 @@ def apply(
     again if it ran. Modes outbox and message go on with what is published from now on. An hourly
     table of other columns is emptied. Broken off, it is begun again by the next call.
     """
+    from lockstep.sources.side_snapshots import read_side_snapshots
     from lockstep.streams.apply import apply as apply_pending
     from lockstep.streams.apply import pending
 
     settings, console = Settings.load().of(name), Console(soft_wrap=True, highlight=False)
     plan = _locked_plan(settings, console, name)
-    what, late = pending(settings, plan), _reads_late_tables(settings, plan)
+    what = pending(settings, plan)
+    late = not read_side_snapshots(settings, plan.source).has_all(plan.captured)
     if late:
         console.print("tables that it is the first to read come by a side snapshot")
     for line in _lines(plan, what):
@@ -94,16 +96,6 @@ def _lines(plan: "Plan", what: "Pending") -> "Iterator[str]":
             "the hourly table is of another version of the pipeline: run those windows again that "
             "are to be compared (a backfill of the pipeline's DAG)"
         )
-
-
-def _reads_late_tables(settings: Settings, plan: "Plan") -> bool:
-    from lockstep.sources.side_snapshots import SideSnapshotMissingError, read_side_snapshots
-
-    try:
-        read_side_snapshots(settings, plan.source).first_of(plan.captured)
-    except SideSnapshotMissingError:
-        return True
-    return False
 
 
 def _capture(settings: Settings, console: Console, plan: "Plan") -> None:

@@ -139,8 +139,8 @@ def capture(
 
     One that runs is left alone, and what failed in it is started again. Tables that a pipeline is
     the first to read come by a side snapshot, while the streams of the source run on; broken off,
-    it is begun again by the next call. The password of the capture
-    role is LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD in the environment, or in the file that
+    it is begun again by the next call. The password of the capture role is
+    LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD in the environment, or in the file that
     LOCKSTEP_SOURCE_NAME_CAPTURE_PASSWORD_FILE names.
     """
     from lockstep.capture.source_capture import capture_source
@@ -149,10 +149,9 @@ def capture(
     settings = Settings.load()
     project = read_project(settings.project)
     source = project.source(name)
-    found = capture_source(
+    connector = capture_source(
         settings, project, source, new_snapshot=new_snapshot, progress=typer.echo
     )
-    connector = found.connector
     typer.echo(
         f"{connector.name} captures {', '.join(map(str, connector.tables))} into "
         f"{connector.change_topic}"

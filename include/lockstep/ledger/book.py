@@ -25,6 +25,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
 from lockstep.pipeline.delta_types import arrow_schema
+from lockstep.pipeline.row_keys import literal
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks.local_lakehouse import sole_writer
@@ -105,8 +106,7 @@ def differences(settings: Settings, check_id: str) -> list[Difference]:
     Raises LakehouseError when the table cannot be read, or is to be upgraded first.
     """
     require_row_keys(settings)
-    of_check = check_id.replace("'", "''")  # DataFusion has no bound values here
-    query = f"SELECT * FROM ledger WHERE check_id = '{of_check}'"  # noqa: S608
+    query = f"SELECT * FROM ledger WHERE check_id = {literal(check_id)}"  # noqa: S608
     found = [_difference_of(row) for row in rows_of(settings, settings.names.differences, query)]
     return sorted(found, key=lambda one: (one.kind, one.key_values))
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 KEPT_OF_A_CLASS = 1_000
 """Differing rows kept with their evidence, by class; all are judged and counted."""
-"""The modes that know only what was published."""
 _BEFORE, _EXPLAINED = "is_before_capture", "is_explained"
 
 

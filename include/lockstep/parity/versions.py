@@ -35,8 +35,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Version(msgspec.Struct, frozen=True, gc=False):
     """A row as a transaction left it. values: in the order of the table's columns; None: deleted.
 
-    tx_id: None in rows of the initial snapshot, whose commit_lsn is 0. committed_us: microseconds
-    since the epoch.
+    tx_id: None in rows of a snapshot; of the connector's own commit_lsn is 0. committed_us:
+    microseconds since the epoch.
     """
 
     values: tuple[Any, ...] | None

@@ -5,6 +5,7 @@ for. What surrounds a row in a change event is never here, nor what a row is goo
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Final
 
@@ -128,14 +129,11 @@ class RowDecoder:
 
     def _missing(self, raw: bytes | Raw, general: Exception) -> ValueError:
         """The column that a row lacks, if it is a row."""
-        try:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
             names = msgspec.json.decode(raw, type=dict[str, Raw])
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return ValueError(f"table {self._table}: {general}")
-        lacking = [name for name in self.columns if name not in names]
-        if not lacking:
-            return ValueError(f"table {self._table}: {general}")
-        return UnreadableColumnError(self._table, lacking[0], str(general))
+            if lacking := [name for name in self.columns if name not in names]:
+                return UnreadableColumnError(self._table, lacking[0], str(general))
+        return ValueError(f"table {self._table}: {general}")
 
     def _unreadable(self, field: str, why: str) -> UnreadableColumnError:
         return UnreadableColumnError(self._table, self.columns[int(field[1:])], why)

@@ -255,6 +255,11 @@ def plans_of(project: Project, source: str) -> list[Plan]:
     return plans
 
 
+def tables_followed(project: Project, source: str) -> set[TableName]:
+    """The tables whose changes streams of the source's pipelines need."""
+    return {table for plan in plans_of(project, source) for table in plan.captured}
+
+
 def captured_tables(
     plans: Iterable[Plan], catalog: Catalog, without: Collection[tuple[TableName, str]] = ()
 ) -> dict[TableName, PlannedTable]:

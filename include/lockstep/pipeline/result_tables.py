@@ -37,9 +37,9 @@ CHANGE_COLUMNS = {
 """Of a stream's change log: one row for each row of the result and transaction that changed it.
 
 op is c, u or d; a delete has nulls in all of the author's columns but the key. tx_id has 64 bits
-and is null in rows of the initial snapshot, whose commit_lsn is 0. Only a look-up marks rows as
-raced: what it read may be of after the commit. committed_at is the database's
-clock, captured_at Debezium's, seen_at and written_at the driver's.
+and is null in rows of a snapshot; of the connector's own commit_lsn is 0. Only a look-up marks rows
+as raced: what it read may be of after the commit. committed_at is the database's clock, captured_at
+Debezium's, seen_at and written_at the driver's.
 """
 CHANGE_PARTITION = "commit_date"
 LOOK_UP = {"look_up": "struct<snapshot:string,wal_lsn:bigint>"}

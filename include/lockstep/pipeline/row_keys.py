@@ -106,7 +106,8 @@ def _kind(type_: ValueType) -> str:
     return type_.delta.partition("(")[0]
 
 
-def _text(value: str) -> str:
+def literal(value: str) -> str:
+    """A text in DataFusion's SQL, which has no bound values."""
     escaped = value.replace("'", "''")
     return f"'{escaped}'"
 
@@ -135,7 +136,7 @@ _LITERAL: dict[str, Callable[[Any, str], str]] = {
     **dict.fromkeys(("smallint", "int", "bigint"), lambda value, _: str(int(value))),
     "boolean": lambda value, _: str(bool(value)).lower(),
     "decimal": lambda value, delta: f"CAST('{value:f}' AS {delta.upper()})",
-    "string": lambda value, _: _text(value),
+    "string": lambda value, _: literal(value),
     "binary": lambda value, _: f"X'{value.hex()}'",
     "date": lambda value, _: f"DATE '{value.isoformat()}'",
     # delta-rs 1.6 refuses a TIMESTAMP in the predicate of a write, and reads a text as what it is

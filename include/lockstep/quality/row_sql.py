@@ -11,7 +11,7 @@ from lockstep.model.window import Window
 from lockstep.pipeline.checks import ChecksManifest, Derived
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import HOURLY_PARTITION
-from lockstep.pipeline.row_keys import quoted
+from lockstep.pipeline.row_keys import literal, quoted
 from lockstep.sinks.window_conditions import of_time
 
 RUN = "run_id"
@@ -72,8 +72,7 @@ def _selected(result: Result, window: Window, run_ids: Iterable[str]) -> str:
     first, last = (
         f"DATE '{day.date()}'" for day in (window.start - _STRAY_DAYS, window.end + _STRAY_DAYS)
     )
-    # DataFusion has no bound values here.
-    runs = ", ".join("'{}'".format(run.replace("'", "''")) for run in run_ids)
+    runs = ", ".join(map(literal, run_ids))
     return (
         f"{HOURLY_PARTITION} BETWEEN {first} AND {last} "
         f"AND ({in_window(result, window)} OR {RUN} IN ({runs}))"

@@ -25,6 +25,7 @@ from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
 from lockstep.faults import Point, reach
+from lockstep.pipeline.row_keys import literal
 
 FRONTIER_APP_ID = "lockstep/frontier"
 RESUME_APP_ID = "lockstep/resume_offset"
@@ -195,8 +196,8 @@ class AppendLog:
 
         rows: of these partitions alone, and of commits up to the frontier.
         """
-        values = ", ".join("'" + one.replace("'", "''") + "'" for one in partitions)
-        with translate_delta_errors(self.uri), self._not_append_only():
+        values = ", ".join(map(literal, partitions))
+        with translate_delta_errors(self.uri), rewritable(self._table):
             write_deltalake(
                 self._table,
                 rows,
@@ -215,12 +216,6 @@ class AppendLog:
         """In a commit of its own. name: with a prefix that is not Delta's."""
         with translate_delta_errors(self.uri):
             self._table.alter.set_table_properties({name: value}, raise_if_not_exists=False)
-
-    @contextmanager
-    def _not_append_only(self) -> Iterator[None]:
-        self._table.alter.set_table_properties({APPEND_ONLY: "false"})
-        yield
-        self._table.alter.set_table_properties({APPEND_ONLY: "true"})
 
     def maintain(self) -> bool:
         """Every now and then: compact small files, shorten the log, remove what is not needed.
@@ -291,6 +286,15 @@ class AppendLog:
                 f"{', '.join(self.schema.names)}: another version wrote it; "
                 "`lockstep stream rebuild` makes it again"
             )
+
+
+@contextmanager
+def rewritable(table: DeltaTable) -> Iterator[None]:
+    """Let the rows of an append-only table be replaced in the block; after a failure it stays so,
+    until the next time."""
+    table.alter.set_table_properties({APPEND_ONLY: "false"})
+    yield
+    table.alter.set_table_properties({APPEND_ONLY: "true"})
 
 
 @contextmanager

@@ -51,33 +51,38 @@ def open_table(
     table = None
     if local_folder(table_uri) is not None:
         table = DeltaTable(table_uri) if DeltaTable.is_deltatable(table_uri) else None
-        layout = None if table is None else layout_of(table)
+        layout = None if table is None else _layout(table)
     else:
         layout = _layout_by_spark(spark, table_uri)
-    if layout is not None:
-        _require_columns(table_uri, *layout, columns, partition, added)
+    differences = [] if layout is None else _differences(*layout, columns, partition, added)
+    if differences:
+        raise LakehouseError(
+            f"the table {table_uri} is of another query: {'; '.join(differences)}; `lockstep "
+            "pipeline apply` empties it for that; then run its windows again"
+        )
     return table
 
 
-def columns_of(plan: Plan) -> dict[str, str]:
-    """The type of each column that the pipeline's hourly table is to have, by result.lock.
+def columns_of(plan: Plan, result: Mapping[str, str]) -> dict[str, str]:
+    """The type of each column that the pipeline's hourly table is to have, in their order.
 
-    Raises PipelineError without one.
+    result: of each of the author's columns.
     """
-    others = HOURLY_COLUMNS | dict(plan.origin_columns)
-    if plan.time is None:
-        others = {name: one for name, one in HOURLY_COLUMNS.items() if name != HOURLY_PARTITION}
-    return dict(plan.result.columns) | others
+    if partition_of(plan) is None:
+        others = {name: kind for name, kind in HOURLY_COLUMNS.items() if name != HOURLY_PARTITION}
+        return {**result, **others}
+    return {**result, **HOURLY_COLUMNS, **plan.origin_columns}
 
 
-def has_columns(table: DeltaTable, plan: Plan) -> bool:
-    """Whether the table has the pipeline's columns, or lacks only what the next run adds."""
-    found, _ = layout_of(table)
-    wanted = columns_of(plan)
-    lacking = wanted.keys() - found.keys()
-    return lacking <= plan.origin_columns.keys() and found == {
-        name: kind for name, kind in wanted.items() if name not in lacking
-    }
+def partition_of(plan: Plan) -> str | None:
+    """The column of the hourly table's partitions; None of a result without a time."""
+    return HOURLY_PARTITION if plan.time else None
+
+
+def has_layout(table: DeltaTable, plan: Plan) -> bool:
+    """Whether the next run can write to the table. Raises PipelineError without a result.lock."""
+    columns = columns_of(plan, plan.result.columns)
+    return not _differences(*_layout(table), columns, partition_of(plan), plan.origin_columns)
 
 
 def begin_with(table_uri: str, columns: Mapping[str, str], partition: str | None) -> None:
@@ -95,14 +100,13 @@ def begin_with(table_uri: str, columns: Mapping[str, str], partition: str | None
         )
 
 
-def _require_columns(
-    table_uri: str,
+def _differences(
     found: Mapping[str, str],
     partitions: Sequence[str],
     columns: Mapping[str, str],
     partition: str | None,
     added: Collection[str],
-) -> None:
+) -> list[str]:
     """found, partitions: what the table has, and columns, partition, added as in open_table."""
     differences = [
         f"{name} is {found.get(name, 'not there')} and should be {columns.get(name, 'not there')}"
@@ -111,14 +115,10 @@ def _require_columns(
     ]
     if partitions != ([] if partition is None else [partition]):
         differences.append(f"its partitions are by {', '.join(partitions) or 'nothing'}")
-    if differences:
-        raise LakehouseError(
-            f"the table {table_uri} is of another query: {'; '.join(differences)}; `lockstep "
-            "pipeline apply` empties it for that; then run its windows again"
-        )
+    return differences
 
 
-def layout_of(table: DeltaTable) -> tuple[dict[str, str], list[str]]:
+def _layout(table: DeltaTable) -> tuple[dict[str, str], list[str]]:
     """The type of each column, and the columns of the partitions.
 
     Without Spark, which takes a second for it.

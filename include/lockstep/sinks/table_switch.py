@@ -11,12 +11,12 @@ from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
 from lockstep.sinks.append_log import (
-    APPEND_ONLY,
     CAPTURE_APP_ID,
     FRONTIER_APP_ID,
     RESUME_APP_ID,
     capture_id_of,
     reached_of,
+    rewritable,
 )
 
 
@@ -30,14 +30,13 @@ def switch_content(uri: str, new_uri: str) -> int:
     try:
         new = DeltaTable(new_uri)
         table = _opened(uri, new)
-        table.alter.set_table_properties({APPEND_ONLY: "false"})
-        _overwrite(table, new)
-        described = new.metadata()
-        if described.description:
-            table.alter.set_table_description(described.description)
-        if own := _own(described.configuration, are_own=True):
-            table.alter.set_table_properties(own, raise_if_not_exists=False)
-        table.alter.set_table_properties({APPEND_ONLY: "true"})
+        with rewritable(table):
+            _overwrite(table, new)
+            described = new.metadata()
+            if described.description:
+                table.alter.set_table_description(described.description)
+            if own := _own(described.configuration, are_own=True):
+                table.alter.set_table_properties(own, raise_if_not_exists=False)
         return DeltaTable(uri).count()
     except (DeltaError, OSError) as error:
         raise LakehouseError(f"the table {uri} cannot be replaced by {new_uri}: {error}") from error

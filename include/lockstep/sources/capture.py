@@ -4,11 +4,14 @@ its newest transaction's id."""
 from pathlib import Path
 from typing import NamedTuple
 
+import psycopg
+
 from lockstep.settings import Settings
 from lockstep.sources.database_state import read_publication
 from lockstep.sources.postgres import RoleConnection, connect_to
 from lockstep.sources.source_database import capturer
 
+_NAME = "lockstep capture"
 _POSITION = """
 SELECT (confirmed_flush_lsn - '0/0'::pg_lsn)::bigint FROM pg_replication_slots
 WHERE slot_name = %s
@@ -36,9 +39,15 @@ class CaptureFacts(NamedTuple):
     current_lsn: int
 
 
-def read_capture_facts(settings: Settings) -> CaptureFacts:
-    """The facts of the stack's own database and slot; raises as capture_facts_at does."""
-    return capture_facts_at(capturer(settings), settings.names.slot)
+def read_capture_state(settings: Settings) -> tuple[CaptureFacts, dict[str, int]]:
+    """The facts of the source's database and slot; and the tables of its publication, each with the
+    number of its membership. Raises as capture_facts_at does.
+    """
+    with connect_to(capturer(settings), application_name=_NAME) as connection:
+        facts = _facts(connection, settings.names.slot)
+        publication = read_publication(connection, settings.names.publication)
+    members = publication.members if publication else {}
+    return facts, {str(table): number for table, number in members.items()}
 
 
 def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:
@@ -46,20 +55,13 @@ def capture_facts_at(target: RoleConnection, slot: str) -> CaptureFacts:
 
     Raises PostgresUnavailableError when it does not answer.
     """
-    with connect_to(target, application_name="lockstep capture") as connection:
-        query = _QUERY.read_text(encoding="utf-8")
-        return CaptureFacts(*connection.execute(query, {"slot": slot}).fetchone())
+    with connect_to(target, application_name=_NAME) as connection:
+        return _facts(connection, slot)
 
 
-def read_members(settings: Settings) -> dict[str, int]:
-    """The tables of the source's publication, each with the number of its membership.
-
-    Raises PostgresUnavailableError.
-    """
-    with connect_to(capturer(settings), application_name="lockstep capture") as connection:
-        publication = read_publication(connection, settings.names.publication)
-    members = publication.members if publication else {}
-    return {str(table): number for table, number in members.items()}
+def _facts(connection: psycopg.Connection, slot: str) -> CaptureFacts:
+    query = _QUERY.read_text(encoding="utf-8")
+    return CaptureFacts(*connection.execute(query, {"slot": slot}).fetchone())
 
 
 def slot_position(target: RoleConnection, slot: str) -> int | None:
@@ -68,7 +70,7 @@ def slot_position(target: RoleConnection, slot: str) -> int | None:
     Before that, it is the position that the slot's exported snapshot is of. Raises
     PostgresUnavailableError.
     """
-    with connect_to(target, application_name="lockstep capture") as connection:
+    with connect_to(target, application_name=_NAME) as connection:
         found = connection.execute(_POSITION, [slot]).fetchone()
     return None if found is None else found[0]
 
@@ -80,6 +82,6 @@ def current_xid(settings: Settings) -> int:
 
 def xid_at(target: RoleConnection) -> int:
     """A 64-bit transaction id of about now. Raises PostgresUnavailableError."""
-    with connect_to(target, application_name="lockstep capture") as connection:
+    with connect_to(target, application_name=_NAME) as connection:
         query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
         return connection.execute(query).fetchone()[0]

@@ -34,9 +34,9 @@ QUARANTINED_COLUMNS = {
     "transactions": "string",
     "transaction_count": "bigint",
 }
-"""A row for each record put aside by a stream. Of what an operator gave up a row for each table and
-hour: from last_offset on, columns that other rows leave empty (GivenUpRecords says what is in
-them); reason and value are the first record's, transactions is JSON.
+"""Of what an operator gave up a row for each table and hour (GivenUpRecords says what is in its
+columns from last_offset on); reason and value are the first record's, transactions is JSON. Rows of
+another decision are of earlier versions, whose streams put records aside.
 """
 GIVEN_UP = "given up"
 """The decision of the rows that are meant."""

@@ -113,6 +113,14 @@ class SideSnapshots:
             return False
         return True
 
+    def has_all(self, tables: Collection[TableName]) -> bool:
+        """Whether streams over these tables have rows to begin with."""
+        try:
+            self.first_of(tables)
+        except SideSnapshotMissingError:
+            return False
+        return True
+
     def first_of(self, tables: Collection[TableName]) -> SideSnapshot | None:
         """The one that streams over these tables begin with; None where it is the connector's own.
 

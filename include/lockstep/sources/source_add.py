@@ -16,7 +16,7 @@ from lockstep.pipeline.catalog import Catalog, Column, TableName, write_catalog
 from lockstep.pipeline.catalog_changes import catalog_changes
 from lockstep.pipeline.errors import CatalogError, ManifestError, PipelineError, TypeRefusedError
 from lockstep.pipeline.folder import CATALOG_FILE, read_source
-from lockstep.pipeline.plan import plans_of
+from lockstep.pipeline.plan import tables_followed
 from lockstep.pipeline.project import read_project
 from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCE_FILE, SOURCES
 from lockstep.pipeline.source import SourceManifest
@@ -253,7 +253,7 @@ def _read_by_pipelines(project: Path, source: str) -> set[TableName]:
     found = read_project(project)
     if source not in found.sources:
         return set()
-    return {table for plan in plans_of(found, source) for table in plan.captured}
+    return tables_followed(found, source)
 
 
 def _refused(catalog: Catalog) -> list[TypeRefusedError]:

@@ -15,7 +15,6 @@ from deltalake import DeltaTable
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.modes import PUBLISHED, STREAM_MODES, Mode
 from lockstep.pipeline.plan import Plan
-from lockstep.pipeline.result_tables import HOURLY_PARTITION
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks import hourly_table
@@ -69,12 +68,12 @@ def pending(settings: Settings, plan: Plan) -> Pending:
     """
     modes = [Mode(mode) for mode in plan.manifest.modes]
     outdated = [mode for mode in modes if _is_outdated(settings, plan, mode)]
-    running = {mode for mode in STREAM_MODES if lease.holder(settings, mode) is not None}
+    others = [mode for mode in STREAM_MODES if mode not in modes]
     return Pending(
         rebuilt=tuple(mode for mode in outdated if mode not in PUBLISHED),
         continued=tuple(mode for mode in outdated if mode in PUBLISHED),
         running=tuple(mode for mode in modes if _is_to_run(settings, mode, mode in outdated)),
-        removed=tuple(mode for mode in STREAM_MODES if mode in running and mode not in modes),
+        removed=tuple(mode for mode in others if lease.holder(settings, mode) is not None),
         hourly=_hourly(settings, plan),
     )
 
@@ -96,8 +95,9 @@ def apply(
         launcher.stop(settings, what.removed, f"{plan.name} has this mode no more")
     if what.hourly is Hourly.COLUMNS:
         with sole_writer(settings, plan.hourly_table):
-            uri, columns = settings.table_uri(plan.hourly_table), hourly_table.columns_of(plan)
-            hourly_table.begin_with(uri, columns, HOURLY_PARTITION if plan.time else None)
+            columns = hourly_table.columns_of(plan, plan.result.columns)
+            partition = hourly_table.partition_of(plan)
+            hourly_table.begin_with(settings.table_uri(plan.hourly_table), columns, partition)
     for mode in (*what.rebuilt, *what.continued):
         if mode in what.rebuilt:
             on = partial(on_progress, mode)
@@ -136,7 +136,7 @@ def _hourly(settings: Settings, plan: Plan) -> Hourly:
     table = open_hourly(settings)
     if table is None:
         return Hourly.AS_IT_IS
-    if not hourly_table.has_columns(table, plan):
+    if not hourly_table.has_layout(table, plan):
         return Hourly.COLUMNS
     run = newest_run(table)
     is_same = run is None or (run.pipeline_version or VERSION_OF_BEFORE) == plan.version

@@ -109,7 +109,7 @@ class Driver:
         self.take_leases()
         try:
             for mode in self._wanted:
-                self._beats.say(mode, DriverState.STARTING)
+                self._beats.starts(mode)
             self._read_folders()
             if self._leases:
                 self._work()
@@ -189,7 +189,7 @@ class Driver:
             raise StreamError(f"{starting} was asked to stop while it started")
         waiting = [mode for mode in self._hosted if mode not in self._runners]
         for mode in {starting, *waiting}:
-            self._beats.still_starting(mode)
+            self._beats.say(mode, DriverState.STARTING)
 
     @property
     def _hosted(self) -> list[str]:
@@ -253,7 +253,7 @@ class Driver:
         self._wanted = list(dict.fromkeys([*self._wanted, mode]))
         self.failures.pop(mode, None)
         point_to_log(self._settings, mode, log_of(self._settings, self._wanted[0]).resolve())
-        self._beats.say(mode, DriverState.STARTING)
+        self._beats.starts(mode)
         self._read_folder(mode)
         if mode in self._leases:
             self._renew_history(mode)
@@ -361,8 +361,8 @@ class Driver:
 
         What it left out and the stream reads is tried again: the column may be as it was.
         """
-        read = {(one.name, name) for one in self._modes[mode].read for name in one.columns}
-        self._unread -= read
+        tables = self._modes[mode].plan.tables.values()
+        self._unread -= {(table.name, column) for table in tables for column in table.columns}
         modes = Modes.of(self._streams[mode][0], self._unread)
         if modes.kept == self._modes[HISTORY].kept or HISTORY not in self._runners:
             return

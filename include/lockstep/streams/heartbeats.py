@@ -69,9 +69,10 @@ class Beats:
         self._memory = 0
         self._memory_read_at = -math.inf
 
-    def still_starting(self, mode: str) -> None:
-        """Say that a mode that starts gets on; any thread may call it."""
-        self._say(mode, DriverState.STARTING)
+    def starts(self, mode: str) -> None:
+        """Say that the mode begins to start; STARTING again, by `say`, that it gets on."""
+        self._streams_started_at[mode] = datetime.now(UTC)
+        self.say(mode, DriverState.STARTING)
 
     def say(
         self,
@@ -81,22 +82,10 @@ class Beats:
         clock: DatabaseClock | None = None,
         failure: BaseException | None = None,
     ) -> Heartbeat:
-        """Replace the mode's heartbeat with what is known now; returns it.
+        """Replace the mode's heartbeat with what is known now; returns it. Any thread may call it.
 
         A disk that is full is logged, and ends no stream; supervision misses the beats by itself.
         """
-        if state is DriverState.STARTING:
-            self._streams_started_at[mode] = datetime.now(UTC)
-        return self._say(mode, state, runner, clock, failure)
-
-    def _say(
-        self,
-        mode: str,
-        state: DriverState,
-        runner: Runner | None = None,
-        clock: DatabaseClock | None = None,
-        failure: BaseException | None = None,
-    ) -> Heartbeat:
         now = datetime.now(UTC)
         known = {} if runner is None else self._of(mode, runner, now)
         if clock is not None:

@@ -104,6 +104,9 @@ class HistoryTables:
 
     def _follow(self, sink: SourceHistorySink, until: int) -> None:
         """Write what the change topic has of commits up to `until`, which the history has seen."""
+        reached = sink.reached
+        if reached.frontier is not None and reached.frontier >= until:
+            return
         runner = Runner(
             self.settings,
             "history tables",
@@ -111,9 +114,6 @@ class HistoryTables:
             xid_near=current_xid(self.settings),
             given_up=self.given_up,
         )
-        reached = sink.reached
-        if reached.frontier is not None and reached.frontier >= until:
-            return
         topic = self.given_up.topic
         end = change_topic.end_offset(self.settings, topic)
         for records in change_topic.read_again(self.settings, reached.resume_offset, end, topic):

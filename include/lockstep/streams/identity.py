@@ -26,7 +26,7 @@ from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
-from lockstep.sources.capture import CaptureFacts, read_capture_facts, read_members
+from lockstep.sources.capture import CaptureFacts, read_capture_state
 from lockstep.sources.delta import open_table
 from lockstep.sources.side_snapshots import read_side_snapshots
 from lockstep.sources.source_database import address
@@ -123,8 +123,8 @@ def read_capture(settings: Settings, *, may_wait: bool = True) -> Capture:
     Raises PostgresUnavailableError or StreamError without an answer, and TopicUnknownError where
     it may not wait.
     """
-    facts, topic_id = read_capture_facts(settings), _topic_id(settings, may_wait=may_wait)
-    return Capture(facts, topic_id, read_members(settings))
+    facts, members = read_capture_state(settings)
+    return Capture(facts, _topic_id(settings, may_wait=may_wait), members)
 
 
 def claim(settings: Settings, mode: str) -> StreamIdentity:

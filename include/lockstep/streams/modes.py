@@ -131,11 +131,6 @@ class Modes:
         return ChangeLogSink(log, self._enrichment(spark, mode), self.plan.key)
 
     @property
-    def read(self) -> Collection[PlannedTable]:
-        """The tables that the pipeline's query reads."""
-        return self.plan.tables.values()
-
-    @property
     def kept(self) -> Mapping[TableName, KeptTable]:
         """What the source's history keeps of its tables."""
         return kept_of(self.captured.values(), self.snapshots)

@@ -49,7 +49,14 @@ class Quarantine:
             for one in lost.transactions
         ]
         return {
-            **self._row(topic, lost.offsets.first, lost.reason, lost.value, GIVEN_UP),
+            "stream": self._by,
+            "topic": topic,
+            "partition": 0,
+            "offset": lost.offsets.first,
+            "decision": GIVEN_UP,
+            "reason": lost.reason,
+            "value": None if lost.value is None else lost.value.decode(errors="replace"),
+            "decided_at": datetime.now(UTC),
             "last_offset": lost.offsets.last,
             "records": lost.records,
             "table": lost.table,
@@ -59,20 +66,6 @@ class Quarantine:
             "committed_last": lost.committed_last,
             "transactions": json.dumps(transactions),
             "transaction_count": lost.transaction_count,
-        }
-
-    def _row(
-        self, topic: str, offset: int, reason: str, value: bytes | None, decision: str
-    ) -> dict:
-        return {
-            "stream": self._by,
-            "topic": topic,
-            "partition": 0,
-            "offset": offset,
-            "decision": decision,
-            "reason": reason,
-            "value": None if value is None else value.decode(errors="replace"),
-            "decided_at": datetime.now(UTC),
         }
 
     def _append(self, rows: list[dict]) -> None:

@@ -86,9 +86,7 @@ def rebuild(
     """
     require_moved(local_folder(settings.lakehouse_uri), settings.names.change_log(mode))
     with _sole_rebuild(settings, mode) as lock:
-        capture = identity.read_capture(settings)
-        identity.require_capture(settings, capture)
-        identity.require_members(settings, mode, capture)
+        capture = _sound_capture(settings, mode)
         spark = stream_session(settings, f"lockstep rebuild {mode}", [lock.fileno()])
         try:
             if mode in JOINED:
@@ -105,9 +103,7 @@ def begin_where_it_ended(settings: Settings, mode: StreamMode, reason: str = REA
     and stays so. Raises as `rebuild`, and StreamError for a table of another capture.
     """
     with _sole_rebuild(settings, mode):
-        capture = identity.read_capture(settings)
-        identity.require_capture(settings, capture)
-        identity.require_members(settings, mode, capture)
+        capture = _sound_capture(settings, mode)
         _remove(settings, mode)
         with _held(settings, mode, reason):
             old = open_table(settings.table_uri(settings.names.change_log(mode)))
@@ -123,6 +119,14 @@ def begin_where_it_ended(settings: Settings, mode: StreamMode, reason: str = REA
             rows = _switch(settings, _staging(settings, mode), mode, capture)
         _remove(settings, mode)
     return Rebuilt(mode, rows, reached.frontier)
+
+
+def _sound_capture(settings: Settings, query: str) -> Capture:
+    """What there is now. Raises CaptureLostError unless a complete table can come of it."""
+    capture = identity.read_capture(settings)
+    identity.require_capture(settings, capture)
+    identity.require_members(settings, query, capture)
+    return capture
 
 
 def _sole_rebuild(settings: Settings, mode: str) -> FileLock:
@@ -223,7 +227,7 @@ def require_local(settings: Settings) -> None:
 
 
 def _staging(settings: Settings, mode: str) -> Settings:
-    """The same settings with a lakehouse beside the tables, on the same disk."""
+    """The same settings with a lakehouse next to the tables, on the same disk."""
     require_local(settings)
     folder = Path(settings.lakehouse_uri) / ".rebuild" / mode
     return settings.model_copy(update={"lakehouse": str(folder)})
@@ -322,9 +326,7 @@ def _wait_until_filled(runner: Runner, end: int, on_progress: OnProgress) -> Non
 def _require_same(settings: Settings, query: str, begun: Capture) -> None:
     """Raise StreamError when database, slot or topic were replaced while the table was made, or the
     publication changed."""
-    now = identity.read_capture(settings)
-    identity.require_capture(settings, now)
-    identity.require_members(settings, query, now)
+    now = _sound_capture(settings, query)
     if (now.topic_id, now.facts.database_system) != (begun.topic_id, begun.facts.database_system):
         raise StreamError("change capture was begun from scratch meanwhile: rebuild again")
 

@@ -210,10 +210,6 @@ class Runner:
         collected = records.toArrow()
         return collected if self._stage is None else self._stage.unpacked(collected)
 
-    def follow(self, records: Records) -> None:
-        """Follow records that are read without a query, in the order of their offsets."""
-        self._advance(records)
-
     def _take(self, records: pa.Table) -> None:
         """Steps 2 to 4 for the records of one micro-batch."""
         if not records.num_rows:
@@ -225,11 +221,12 @@ class Runner:
                 self._settings, self.tracker.next_offset, end, self._given_up.topic
             )
             for stretch in again:
-                self._advance(stretch)
+                self.follow(stretch)
             self._is_first = False
-        self._advance(list(zip(offsets, records["value"].to_pylist(), strict=True)))
+        self.follow(list(zip(offsets, records["value"].to_pylist(), strict=True)))
 
-    def _advance(self, records: Records) -> None:
+    def follow(self, records: Records) -> None:
+        """Steps 3 and 4 for records in the order of their offsets, whoever has read them."""
         seen_us = time.time_ns() // 1000
         decoded = _Decoded(self._readable(records))
         released = self.tracker.feed(decoded)

@@ -59,11 +59,15 @@ class SourceHistorySink(Sink):
     ) -> None:
         """tables: those that the source's pipelines read, each with all columns that any reads.
 
-        since: the commit LSN of each table's snapshot: what the topic has of commits up to a side
-        snapshot's is in that, and passed over.
+        since: the commit LSN of each table's snapshot: what the topic has of commits up to that of
+        a side snapshot is in it, and passed over.
         """
         self._log = log
-        self._since = {text_of(name): position for name, position in (since or {}).items()}
+        self._side = {
+            text_of(name): position
+            for name, position in (since or {}).items()
+            if position != SNAPSHOT_COMMIT_LSN
+        }
         self._stored = StoredHistory(log.uri)
         self._tables = {text_of(name): table for name, table in tables.items()}
         self.wanted = frozenset(self._tables)
@@ -108,9 +112,8 @@ class SourceHistorySink(Sink):
 
     def _wanted_at(self, commit_lsn: int) -> frozenset[str]:
         """The tables of which a transaction's changes are not in a side snapshot."""
-        first = SNAPSHOT_COMMIT_LSN
         return self.wanted.difference(
-            table for table, since in self._since.items() if commit_lsn <= since > first
+            table for table, position in self._side.items() if commit_lsn <= position
         )
 
     def _of_now(self, transaction: Transaction) -> Iterable[Change]:
@@ -139,9 +142,9 @@ class SourceHistorySink(Sink):
         frontier = self._log.reached.frontier
 
         def living(table: str) -> Iterable[Key]:
-            known, since = self._tables.get(table), self._since.get(table, SNAPSHOT_COMMIT_LSN)
-            reached = max(-1 if frontier is None else frontier, since or -1)
-            is_empty = known is None or reached < 0
+            known, positions = self._tables.get(table), (frontier, self._side.get(table))
+            reached = max((one for one in positions if one is not None), default=None)
+            is_empty = known is None or reached is None
             stored = () if is_empty else self._stored.living(known, reached)
             unwritten = {key: row for (of, key), row in newest.items() if of == table}
             yield from (key for key in stored if key not in unwritten)

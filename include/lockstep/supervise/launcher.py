@@ -41,11 +41,7 @@ from lockstep.supervise.folder import mode_folder, workers
 from lockstep.supervise.heartbeat import read_heartbeat
 from lockstep.supervise.logs import end_of_log, point_to_log
 from lockstep.supervise.observation import running_workers
-from lockstep.supervise.start_up import (
-    START_SECONDS_MAX,
-    seconds_since_a_beat,
-    still_starting,
-)
+from lockstep.supervise.start_up import START_SECONDS_MAX, is_silent, still_starting
 
 DRIVER = ("-m", "lockstep.streams")
 """What Python runs: a package's __main__, as is the next."""
@@ -201,8 +197,7 @@ def _wait_until_at_work(
         waiting = still_starting(settings, waiting, record.pid, since)
         if waiting and not alive:
             _raise_ended(settings, waiting[0], hosted, record)
-        silent_seconds = seconds_since_a_beat(settings, waiting, record.pid, since)
-        if waiting and silent_seconds > START_SECONDS_MAX:
+        if waiting and is_silent(settings, waiting, record.pid, since, START_SECONDS_MAX):
             process.stop(record, signal.SIGTERM, TERM_SECONDS_MAX)
             why = f"did not come to work within {START_SECONDS_MAX:.0f} s"
             raise StreamFailedError(waiting[0], why, end_of_log(settings, waiting[0]))

@@ -19,11 +19,7 @@ from lockstep.supervise.desired import Desired, DesiredState, read_desired, writ
 from lockstep.supervise.driver_memory import require_memory
 from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.folder import workers
-from lockstep.supervise.start_up import (
-    START_SECONDS_MAX,
-    seconds_since_a_beat,
-    still_starting,
-)
+from lockstep.supervise.start_up import START_SECONDS_MAX, is_silent, still_starting
 
 POLL_SECONDS = 0.1
 
@@ -92,8 +88,8 @@ def _joined(
     while waiting := still_starting(settings, waiting, driver, since):
         if lease.source_holder(settings) != driver:
             return False
-        silent_seconds = seconds_since_a_beat(settings, waiting, driver, since)
-        if time.monotonic() > deadline and silent_seconds > START_SECONDS_MAX:
+        is_late = time.monotonic() > deadline
+        if is_late and is_silent(settings, waiting, driver, since, START_SECONDS_MAX):
             alive = "runs" if psutil.pid_exists(driver) else "has ended, and its JVM has not"
             why = f"did not come to work within {START_SECONDS_MAX:.0f} s in the driver of its "
             raise StreamFailedError(waiting[0], f"{why}source (pid {driver}), which {alive}")

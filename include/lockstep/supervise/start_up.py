@@ -1,7 +1,7 @@
 """Whether modes that were started have come to work, by their driver's heartbeats."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lockstep.settings import Settings
 from lockstep.supervise.errors import StreamFailedError
@@ -25,13 +25,15 @@ def still_starting(
     return [mode for mode in modes if not _is_at_work(settings, mode, pid, since)]
 
 
-def seconds_since_a_beat(
-    settings: Settings, modes: Sequence[str], pid: int, since: datetime
-) -> float:
-    """How long ago the last of these modes that still start beat, or they were started."""
+def is_silent(
+    settings: Settings, modes: Sequence[str], pid: int, since: datetime, seconds_max: float
+) -> bool:
+    """Whether none of these modes, which still start, has beaten for longer than that."""
+    latest = datetime.now(UTC) - timedelta(seconds=seconds_max)
+    if since > latest:
+        return False
     beats = (_beat_of(settings, mode, pid, since) for mode in modes)
-    last = max([since, *(beat.beat_at for beat in beats if beat is not None)])
-    return (datetime.now(UTC) - last).total_seconds()
+    return all(beat is None or beat.beat_at < latest for beat in beats)
 
 
 def _is_at_work(settings: Settings, mode: str, pid: int, since: datetime) -> bool:
