@@ -5,6 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from lockstep.errors import LakehouseError
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.modes import Mode
@@ -102,6 +103,18 @@ def test_an_hourly_table_that_lacks_what_the_next_run_adds_is_left_alone(home: S
     columns = hourly_table.columns_of(PLAN, PLAN.result.columns)
     write_hourly(home, {name: kind for name, kind in columns.items() if name != "origin"})
     assert pending(home, PLAN).hourly is Hourly.AS_IT_IS
+
+
+def test_an_hourly_table_of_an_earlier_version_is_upgraded_first_and_not_emptied(
+    home: Settings,
+) -> None:
+    columns = {"order_id": "int", "order_date": "date", "order_hour": "int"}
+    uri = home.table_uri(PLAN.hourly_table)
+    write_deltalake(
+        uri, arrow_schema(columns).empty_table(), partition_by=["order_date", "order_hour"]
+    )
+    with pytest.raises(LakehouseError, match="`lockstep upgrade`"):
+        pending(home, PLAN)
 
 
 @pytest.mark.parametrize("change", [{"client": "bigint"}, {"more": "string"}])

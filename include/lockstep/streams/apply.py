@@ -21,7 +21,7 @@ from lockstep.sinks import hourly_table
 from lockstep.sinks.append_log import reached_of
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table
-from lockstep.sources.hourly_runs import newest_run, open_hourly
+from lockstep.sources.hourly_runs import newest_run, open_hourly, require_layout
 from lockstep.streams.identity import identity_path
 from lockstep.streams.rebuild import Rebuilt, begin_where_it_ended, rebuild, require_local
 from lockstep.supervise import launcher, lease, source_driver
@@ -61,8 +61,10 @@ class Pending:
 
 
 def pending(settings: Settings, plan: Plan) -> Pending:
-    """What the tables need, by what they say of themselves. Raises PipelineError without a
-    result.lock of the pipeline's version, and LakehouseError.
+    """What the tables need, by what they say of themselves.
+
+    Raises PipelineError without a result.lock of the pipeline's version, and LakehouseError, also
+    for an hourly table that is to be upgraded first.
 
     settings: of the pipeline.
     """
@@ -136,6 +138,7 @@ def _hourly(settings: Settings, plan: Plan) -> Hourly:
     table = open_hourly(settings)
     if table is None:
         return Hourly.AS_IT_IS
+    require_layout(table)
     if not hourly_table.has_layout(table, plan):
         return Hourly.COLUMNS
     run = newest_run(table)
