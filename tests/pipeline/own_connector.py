@@ -24,7 +24,7 @@ from tests.connect_rest import ask_connect
 NAME = "types_under_test"
 TOPIC = f"{NAME}.changes"
 SECONDS_MAX = 60.0
-NOT_OF_THIS = ("snapshot.select", "notification", "heartbeat", "topic.creation")
+NOT_OF_THIS = ("snapshot.select", "snapshot.include", "notification", "heartbeat", "topic.creation")
 
 
 class Source(Struct):
