@@ -25,7 +25,7 @@ class Point(StrEnum):
     AFTER_COMPACTION = "after_compaction"
     BEFORE_VACUUM = "before_vacuum"
     AFTER_VACUUM = "after_vacuum"
-    BEFORE_SPARK_COMMIT = "before_spark_commit"
+    BEFORE_NEXT_RECORDS = "before_next_records"
     BEFORE_HISTORY_TABLES = "before_history_tables"
     AFTER_HISTORY_TABLES = "after_history_tables"
     """Tables that the history did not keep are in it, and it does not say so yet."""

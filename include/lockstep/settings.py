@@ -7,7 +7,7 @@ home, which `lockstep up` writes for its owner alone. Nothing else is configured
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, SettingsConfigDict
@@ -65,6 +65,9 @@ class Settings(BaseSettings):
     """Orders one JDBC partition reads at the most; each plans its own joins: few large ones."""
     stream_versions_kept_hours: int = Field(default=1, ge=1)
     """Older versions of the streams' tables cannot be travelled to: two a second are written."""
+    stream_reading: Literal["reader", "micro_batches"] = "reader"
+    """How streams read the change topic: once for all of a driver, or by a query of Spark for each
+    (mode transaction has one in any case)."""
     cutover_windows: int = Field(default=24, ge=1)
     """So many windows up to now a stream must agree with the batch before it feeds consumers."""
     airflow_kept_days: int = Field(default=30, ge=2)

@@ -194,6 +194,16 @@ def spark_session(settings: Settings, app_name: str, rows: int | None = None) ->
     return builder.getOrCreate()
 
 
+def is_alive(spark: "SparkSession") -> bool:
+    """Whether the session's JVM is there, and its context was not stopped."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return not spark.sparkContext._jsc.sc().isStopped()
+    except (Py4JError, OSError):
+        return False
+
+
 def _is_local(settings: Settings) -> bool:
     """Whether the tasks run in the driver's own process, with its files and its class path."""
     return settings.spark_master.startswith("local")

@@ -23,8 +23,8 @@ from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.delta import open_table, run_query
+from lockstep.streams.follower import Follower
 from lockstep.streams.modes import Modes
-from lockstep.streams.runner import Runner
 from lockstep.streams.skip import skip_records
 from pizzeria.names import (
     CLIENTS,
@@ -41,7 +41,7 @@ from pizzeria.names import (
 from pyspark.sql import SparkSession
 
 from tests.project import PROJECT_DIR
-from tests.streams.topics import runner_of
+from tests.streams.topics import follower_of
 
 CAPTURED_SECONDS_MAX = 120
 ALL = (HISTORY, *map(str, StreamMode))
@@ -135,7 +135,7 @@ class Followers:
         own = {"lakehouse": str(settings.home / "lakehouse"), "project": project}
         self.settings = settings.model_copy(update=own)
         self._records: list[tuple[int, bytes | None]] = []
-        self._runners: dict[str, Runner] = {}
+        self._runners: dict[str, Follower] = {}
         self.given_up: frozenset[int] = frozenset()
 
     def await_topic(self, shop: Shop) -> None:
@@ -161,7 +161,9 @@ class Followers:
             one = self._runners.get(mode) or self._new(mode)
             new = [(at, value) for at, value in self._records if at >= one.tracker.next_offset]
             try:
-                one._committed_at = 0.0  # quiet transactions, too, so that all say how far they are
+                one.writer._committed_at = (
+                    0.0  # quiet transactions, too, so that all say how far they are
+                )
                 one.follow(new)
                 self._runners[mode] = one
             except PoisonedRecordError as error:
@@ -174,9 +176,9 @@ class Followers:
         skip_records(self.settings, offset, offset)
         self.given_up |= {offset}
 
-    def _new(self, mode: str) -> Runner:
+    def _new(self, mode: str) -> Follower:
         given_up = Modes.of(self.settings).given_up(mode)
-        return runner_of(self._spark, self.settings, mode, given_up)
+        return follower_of(self._spark, self.settings, mode, given_up)
 
     def write_catalog(self) -> None:
         """As `lockstep source add` does once the tables have changed; runners start again."""

@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.services]
 
 ROUNDS = 3
 JOINING = (StreamMode.TEMPORAL, StreamMode.TRANSACTION, HISTORY)
-SOON = (Point.BEFORE_CHANGE_LOG, Point.AFTER_CHANGE_LOG, Point.BEFORE_SPARK_COMMIT)
-SOON_IN_HISTORY = (Point.BEFORE_HISTORY, Point.AFTER_HISTORY, Point.BEFORE_SPARK_COMMIT)
+SOON = (Point.BEFORE_CHANGE_LOG, Point.AFTER_CHANGE_LOG, Point.BEFORE_NEXT_RECORDS)
+SOON_IN_HISTORY = (Point.BEFORE_HISTORY, Point.AFTER_HISTORY, Point.BEFORE_NEXT_RECORDS)
 """Points that a driver reaches as soon as it works; for the others it would have to run for long,
 or to meet a record that Debezium does not write here."""
 FAULTS = [

@@ -16,6 +16,7 @@ from lockstep.sinks.append_log import AppendLog
 from lockstep.sources import change_topic
 from lockstep.sources.side_snapshots import SideSnapshot, SideSnapshots
 from lockstep.streams import history_tables, large
+from lockstep.streams.follower import Follower
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.history_tables import HistoryTables
 from lockstep.streams.kept_tables import (
@@ -25,7 +26,6 @@ from lockstep.streams.kept_tables import (
     kept_text,
     read_kept,
 )
-from lockstep.streams.runner import Runner
 from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import rows_decoder
@@ -54,7 +54,7 @@ class Source:
         self._settings = Settings(home=folder / "home")
         self._side: list[bytes] = []
         self.snapshots = SideSnapshots("plant")
-        monkeypatch.setattr("lockstep.streams.runner.QUIET_COMMIT_SECONDS", 0)
+        monkeypatch.setattr("lockstep.streams.writer.QUIET_COMMIT_SECONDS", 0)
         monkeypatch.setattr(history_tables, "current_xid", lambda _: 1000)
         for module in (change_topic, large):
             monkeypatch.setattr(module, "read_again", self._read_again)
@@ -80,7 +80,7 @@ class Source:
         self.snapshots = SideSnapshots("plant", [taken], first)
         return commit.lsn
 
-    def writer(self, tables: Tables) -> Runner:
+    def writer(self, tables: Tables) -> Follower:
         """Of the history over these tables, which has all that it is to have of them."""
         decoder = rows_decoder("topic", tables, keeps_texts=True)
         given_up = GivenUp(tuple, decoder)
@@ -93,7 +93,7 @@ class Source:
         ).complete(log)
         since = {name: one.since for name, one in kept_of(tables.values(), self.snapshots).items()}
         sink = SourceHistorySink(log, tables, since)
-        return Runner(self._settings, "h", sink, xid_near=1000, given_up=given_up)
+        return Follower(self._settings, "h", sink, xid_near=1000, given_up=given_up)
 
     def write(self, tables: Tables, end: int) -> None:
         """All up to an offset."""

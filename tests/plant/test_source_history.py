@@ -8,8 +8,8 @@ import pytest
 from lockstep.cdc import transactions
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import AppendLog
+from lockstep.streams.follower import Follower
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.runner import Runner
 from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.table_rows import rows_decoder
 
@@ -31,7 +31,7 @@ def test_the_history_has_each_version_whatever_is_killed(
 ) -> None:
     print(f"seed {seed}")  # noqa: T201 - shown when a test fails
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held)
-    monkeypatch.setattr("lockstep.streams.runner.QUIET_COMMIT_SECONDS", 0)
+    monkeypatch.setattr("lockstep.streams.writer.QUIET_COMMIT_SECONDS", 0)
     rng = Random(seed)
     changes = RandomChanges(NAMES, rng)
     changes.add(30)
@@ -50,7 +50,7 @@ def test_the_history_has_each_version_whatever_is_killed(
     kills = 0
     while True:
         sink = SourceHistorySink(history_log(uri, tables, 1, 7), tables)
-        runner = Runner(settings, "h", sink, xid_near=1000, given_up=GivenUp(tuple, decoder))
+        runner = Follower(settings, "h", sink, xid_near=1000, given_up=GivenUp(tuple, decoder))
         try:
             while (first := runner.tracker.next_offset) < len(changes.records):
                 last = first + rng.randint(1, 40)

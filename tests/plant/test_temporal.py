@@ -18,8 +18,8 @@ from lockstep.pipeline.modes import Mode
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.streams import as_of_commit, large, needed_versions
+from lockstep.streams.follower import Follower
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.runner import Runner
 from lockstep.streams.sink import open_change_log
 from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.stored_history import StoredHistory
@@ -79,10 +79,10 @@ class Streams:
         as_of_commit.catch_up(self.settings, needed, sink.wanted, given_up)
         self.stream = self._runner("stream", sink, given_up)
 
-    def _runner(self, name: str, sink: object, given_up: GivenUp) -> Runner:
-        return Runner(self.settings, name, sink, xid_near=1000, given_up=given_up)
+    def _runner(self, name: str, sink: object, given_up: GivenUp) -> Follower:
+        return Follower(self.settings, name, sink, xid_near=1000, given_up=given_up)
 
-    def feed(self, runner: Runner, end: int) -> None:
+    def feed(self, runner: Follower, end: int) -> None:
         """All records from where the runner's table ends, up to an offset."""
         first = min(runner.tracker.next_offset, end)
         runner.follow(list(enumerate(self._records))[first:end])
@@ -105,7 +105,7 @@ class Streams:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A quiet frontier is committed at once; who waits for the history fails soon."""
-    monkeypatch.setattr("lockstep.streams.runner.QUIET_COMMIT_SECONDS", 0)
+    monkeypatch.setattr("lockstep.streams.writer.QUIET_COMMIT_SECONDS", 0)
     monkeypatch.setattr(needed_versions, "STORED_SECONDS_MAX", 5)
 
 

@@ -29,7 +29,7 @@ import sys
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.spark import spark_session
-from lockstep.streams.runner import RECORDS_MAX
+from lockstep.streams.micro_batches import RECORDS_MAX
 
 settings = Settings.load()
 spark = spark_session(settings, "sign-in")

@@ -15,8 +15,8 @@ from lockstep.sources.delta import open_table
 from lockstep.streams import large, published
 from lockstep.streams.fact_records import facts_decoder
 from lockstep.streams.fact_time import FactTime
+from lockstep.streams.follower import Follower
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.runner import Runner
 from lockstep.streams.sink import ChangeLogSink, open_change_log
 
 from tests.streams.parcels import parcels
@@ -88,7 +88,7 @@ def test_each_row_has_its_change_by_its_whole_key(
     log = open_change_log(home, plan, Mode(mode))
     sink = ChangeLogSink(log, getattr(published, mode)(plan), plan.key)
     decoder = facts_decoder(plan, plan.tables)
-    Runner(home, mode, sink, xid_near=1, given_up=GivenUp(tuple, decoder)).follow(numbered)
+    Follower(home, mode, sink, xid_near=1, given_up=GivenUp(tuple, decoder)).follow(numbered)
     rows = open_table(log.uri).to_pyarrow_table().to_pylist()
     found = {
         (row["the Depot"], row["parcel_no"], row["commit_lsn"]): (

@@ -28,7 +28,7 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
         (driver.identity, "claim", SimpleNamespace(capture_id=1)),
         (driver.identity, "checkpoint_location", tmp_path),
         (driver, "current_xid", 1),
-        (driver, "stage_of", None),
+        (driver, "is_alive", True),
     ):
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
 
@@ -37,9 +37,8 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
             raise ValueError("a file of the history is no Parquet file")
         return mode
 
-    monkeypatch.setattr(
-        driver, "Runner", lambda *_, **__: SimpleNamespace(start=lambda *_, **__: 0)
-    )
+    runner = SimpleNamespace(start=lambda neighbours: 0)
+    monkeypatch.setattr(driver.RunnerMaker, "of", lambda *_: makes(lambda _: runner))
     one = Driver(Settings(home=tmp_path / "home"), ["outbox", "temporal"])
     modes = SimpleNamespace(
         make_table=lambda _: None,
@@ -57,6 +56,11 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     yield one
     for held in one._leases.values():
         held.release()
+
+
+def makes(runner_of: Callable[[str], object]) -> SimpleNamespace:
+    """In place of a RunnerMaker: a runner by its name."""
+    return SimpleNamespace(readers=SimpleNamespace(), runner=lambda *given: runner_of(given[-1]))
 
 
 def test_a_mode_that_cannot_start_is_dropped_and_named_and_the_others_start(
@@ -353,7 +357,7 @@ def test_a_stream_that_has_far_more_neighbours_than_before_is_started_again_for_
     """It pauses for each: started alone, it would leave the others no processor."""
     started = []
     monkeypatch.setattr(driver.Modes, "of", lambda *_: taking._modes["outbox"])
-    monkeypatch.setattr(driver, "Runner", lambda _settings, mode, *_, **__: Started(mode, started))
+    taking._maker = makes(lambda name: Started(name, started))
     taking._runners["outbox"] = Started("outbox", started)
     for mode in ("message", "lookup"):
         ask(taking, mode)
@@ -373,7 +377,7 @@ class Started:
     def __init__(self, mode: str, started: list[tuple[str, object]]) -> None:
         self._mode, self._started, self.neighbours = mode, started, 0
 
-    def start(self, *_: object, neighbours: int) -> None:
+    def start(self, neighbours: int) -> None:
         self.neighbours = neighbours
         self._started.append((self._mode, neighbours))
 

@@ -1,7 +1,8 @@
 """A stream that dies at any point of a micro-batch: its successor makes it whole, in every mode.
 
-A runner and its Delta tables are real; the change topic is made up, and Spark hands its
-micro-batches over as it would: one that was not finished comes again.
+A runner and its Delta tables are real; the change topic is made up. Mode transaction gets
+micro-batches as Spark hands them over: one that was not finished comes again. The others get
+records as the source's reader does, from the table's offset on.
 """
 
 import random
@@ -19,15 +20,15 @@ from lockstep.sinks import append_log
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table
 from lockstep.sources.row_lookup import RowLookup
-from lockstep.streams import large, needed_versions
-from lockstep.streams import runner as running
+from lockstep.streams import large, needed_versions, reader_runner
+from lockstep.streams import writer as writing
+from lockstep.streams.micro_batches import Stage
 from lockstep.streams.rows import change_log_schema
-from lockstep.streams.runner import Stage
 from pizzeria.names import ORDERS, SOURCE_HISTORY, change_log_table
 
 from tests.fault_rounds import MORE_ROUNDS, seeded
 from tests.streams.pizzeria import LSN_STEP, Pizzeria, as_content, as_row, as_version
-from tests.streams.topics import PLAN, SLICE, runner_of, settings_of
+from tests.streams.topics import PLAN, SLICE, ReadHere, micro_batches_of, settings_of
 
 SLICES_OF_LARGE = 6
 """Of a large transaction; it is read twice for what look-ups lead to and twice for the orders."""
@@ -71,7 +72,7 @@ class MicroBatch:
 
 
 class Stream:
-    """A mode's micro-batches one after the other, each again until one runner has finished it."""
+    """A mode's records, some at a time; for each run a new runner."""
 
     def __init__(self, shop: Pizzeria, settings: Settings, mode: str, spark: object = None) -> None:
         self._shop, self._settings, self._mode, self._spark = shop, settings, mode, spark
@@ -79,10 +80,19 @@ class Stream:
 
     def run(self, until: int | None = None) -> None:
         """A new runner, until it has read so far (None: to the topic's end), or crashes."""
-        held_back = self._mode == StreamMode.TRANSACTION  # its records come through the store
-        stage = Stage(lambda records: records, lambda rows: rows) if held_back else None
-        one = runner_of(self._spark, self._settings, self._mode, stage=stage)
-        while self._first < (len(self._shop.topic) if until is None else until):
+        end = len(self._shop.topic) if until is None else until
+        if self._mode == StreamMode.TRANSACTION:
+            self._run_micro_batches(end)
+            return
+        one = ReadHere(self._spark, self._settings, self._mode)
+        while one.next_offset < end:
+            one.take(self._shop.topic[one.next_offset :][: self._shop.rng.randrange(1, 150)])
+
+    def _run_micro_batches(self, until: int) -> None:
+        """Each again, until one runner has finished it."""
+        stage = Stage(lambda records: records, lambda rows: rows)
+        one = micro_batches_of(self._spark, self._settings, self._mode, stage)
+        while self._first < until:
             if self._end == self._first:
                 size = self._shop.rng.randrange(1, 150)
                 self._end = min(self._first + size, len(self._shop.topic))
@@ -110,7 +120,8 @@ def shop(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Piz
     """A pizzeria whose topic is read again in slices, and little room for everything."""
     shop = Pizzeria(seeded(request.node.name))
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", 20)
-    monkeypatch.setattr(running, "RELEASED_TOGETHER_MAX", 4)
+    monkeypatch.setattr(writing, "WRITTEN_TOGETHER_MAX", 4)
+    monkeypatch.setattr(reader_runner, "IDLE_SECONDS", 0.0)
     monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", 4)
     monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 1)
     serve(monkeypatch, shop)

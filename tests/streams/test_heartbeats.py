@@ -5,7 +5,6 @@ import os
 from datetime import datetime
 from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 from lockstep.cdc.records import End
 from lockstep.cdc.transactions import TransactionTracker
@@ -13,15 +12,15 @@ from lockstep.model.modes import StreamMode
 from lockstep.observe.latency import LatencyWindow
 from lockstep.settings import Settings
 from lockstep.sources.errors import PostgresUnavailableError
-from lockstep.streams import heartbeats, published
+from lockstep.streams import heartbeats
 from lockstep.streams.heartbeats import Beats, DatabaseClock
-from lockstep.streams.runner import Progress, Runner
-from lockstep.streams.sink import ChangeLogSink
+from lockstep.streams.runner import Position
+from lockstep.streams.writer import Progress
 from lockstep.supervise.heartbeat import DriverState, Heartbeat
 from pizzeria.names import CLIENTS, ORDERS, OUTBOX
 
 from tests.cdc.histories import change, end, placed
-from tests.streams.topics import PLAN, open_log, passing
+from tests.streams.topics import ReadHere
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def beat(
     rows_total: int = 0,
 ) -> Heartbeat:
     runner = SimpleNamespace(
-        tracker=tracker,
+        position=Position(tracker.next_offset, tracker.frontier, tracker.frontier_committed_us),
         progress=Progress(rows_total=rows_total),
         reached=SimpleNamespace(frontier=tracker.frontier),
         latency=LatencyWindow(),
@@ -130,21 +129,19 @@ def test_the_rate_is_that_of_the_rows_since_the_beat_before(
 
 
 def test_rows_that_a_runner_has_written_are_told_with_their_latency(home: Settings) -> None:
-    log = open_log(home, StreamMode.OUTBOX)
-    sink = ChangeLogSink(log, published.outbox(PLAN), PLAN.key)
-    runner = Runner(home, "outbox", sink, xid_near=1000, given_up=passing())
+    one = ReadHere(None, home, StreamMode.OUTBOX)
     rows = []
     for tx in (7, 8):
-        runner._micro_batch(micro_batch(tx, offset=runner.tracker.next_offset), tx)
-        found = Beats(home).say("outbox", DriverState.RUNNING, runner)
+        one.take(published_twice(tx, is_first=tx == 7))
+        found = Beats(home).say("outbox", DriverState.RUNNING, one.runner)
         rows.append(found.rows_total)
     assert rows == [2, 4]
     assert found.latency.p50 > 0.0
 
 
-def micro_batch(tx: int, offset: int) -> SimpleNamespace:
+def published_twice(tx: int, *, is_first: bool) -> list[bytes]:
     """Two orders published in one transaction; before the first one, an empty snapshot."""
-    snapshot = [{"type": "STARTED"}, {"type": "COMPLETED"}] if offset == 0 else []
+    snapshot = [{"type": "STARTED"}, {"type": "COMPLETED"}] if is_first else []
     orders = [
         {
             "op": "c",
@@ -158,9 +155,7 @@ def micro_batch(tx: int, offset: int) -> SimpleNamespace:
     collections = [{"data_collection": f"public.{OUTBOX}", "event_count": 2}]
     ended = {"status": "END", "id": f"{tx}:{tx * 10}", "event_count": 2}
     records = [*snapshot, *orders, {**ended, "data_collections": collections}]
-    values = [json.dumps(record).encode() for record in records]
-    offsets = range(offset, offset + len(values))
-    return SimpleNamespace(toArrow=lambda: pa.table({"offset": offsets, "value": values}))
+    return [json.dumps(record).encode() for record in records]
 
 
 @pytest.mark.parametrize("error", [PostgresUnavailableError("no answer"), ValueError("a surprise")])

@@ -17,8 +17,8 @@ from tests.cdc.histories import placed
 from tests.streams.topics import (
     EMPTY_SNAPSHOT,
     follow,
+    follower_of,
     published,
-    runner_of,
     serve,
     settings_of,
     topic_of,
@@ -77,11 +77,11 @@ def test_a_snapshot_too_large_for_memory_gives_the_same_rows(
         if memory == "little":
             little_memory()
         settings = settings_of(tmp_path / memory)
-        one = runner_of(None, settings, StreamMode.OUTBOX)
+        one = follower_of(None, settings, StreamMode.OUTBOX)
         follow(one, topic)
         written[memory] = content(settings, StreamMode.OUTBOX)
-        assert (one.progress.last_progress_at is not None) is (memory == "little")
-        assert one.reached.frontier == 0
+        assert (one.writer.progress.last_progress_at is not None) is (memory == "little")
+        assert one.writer.sink.reached.frontier == 0
     assert len(written["enough"]) == 80
     said = ["Client 0'", "Client 79, married", "Decimal('19.75')"]
     assert all(any(text in row for row in written["enough"]) for text in said)
@@ -102,7 +102,7 @@ def test_a_change_that_comes_again_within_a_large_transaction_is_not_its_last(
         if memory == "little":
             little_memory()
         settings = settings_of(tmp_path / memory)
-        follow(runner_of(None, settings, StreamMode.OUTBOX), topic)
+        follow(follower_of(None, settings, StreamMode.OUTBOX), topic)
         written[memory] = content(settings, StreamMode.OUTBOX)
     assert len(written["enough"]) == 30
     assert all("Client, married" in row for row in written["enough"])

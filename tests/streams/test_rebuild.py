@@ -12,6 +12,7 @@ from lockstep.sources.delta import open_table, table_uris
 from lockstep.streams import identity, rebuild
 from lockstep.streams.errors import StreamCheckpointMissingError
 from lockstep.streams.identity import Capture, checkpoint_location, claim
+from lockstep.streams.runner import Position
 from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.folder import mode_folder
 
@@ -145,7 +146,7 @@ def test_a_table_without_a_commit_is_not_filled() -> None:
     failures = iter([None, None, OSError("No space left on device")])
     writing_the_snapshot = SimpleNamespace(
         name=MODE,
-        tracker=SimpleNamespace(next_offset=9, frontier=0),
+        position=Position(9, 0, None),
         reached=Reached(None, 0),
         failure=lambda: next(failures),
     )

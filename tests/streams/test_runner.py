@@ -1,7 +1,9 @@
 """A runner: its stop, what a crash between commits leaves to do, and records nobody can read."""
 
 import itertools
+import json
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,26 +16,31 @@ from lockstep.errors import StreamError
 from lockstep.faults import Point
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
+from lockstep.sources import change_topic
 from lockstep.streams import published
-from lockstep.streams import runner as running
 from lockstep.streams import sink as sinking
+from lockstep.streams import writer as writing
+from lockstep.streams.follower import Follower
 from lockstep.streams.given_up import GivenUp
-from lockstep.streams.runner import Runner, Stage
+from lockstep.streams.micro_batches import MicroBatches, Stage
 from lockstep.streams.sink import ChangeLogSink
 from pizzeria.names import OUTBOX, QUARANTINED_RECORDS
 
 from tests.cdc.histories import placed
 from tests.streams.debezium import SNAPSHOT, order
+from tests.streams.debezium import transaction as transaction_of
 from tests.streams.topics import (
     DECODER,
     EMPTY_SNAPSHOT,
     PLAN,
+    ReadHere,
     RowChange,
     change_log,
     follow,
+    follower_of,
+    micro_batches_of,
     open_log,
     passing,
-    runner_of,
     serve,
     topic_of,
     transaction,
@@ -44,12 +51,14 @@ from tests.streams.topics import (
 
 SECONDS_MAX = 10
 BROKEN = b"{"
+Look = Callable[[], Sequence[OffsetRange]]
+"""The stretches that are given up."""
 
 
 class QueryThatBeginsAnother:
     """As Spark's: its stop waits for the stream's thread, which is about to call us once more."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: MicroBatches) -> None:
         self._runner = runner
         self.refused = False
 
@@ -69,7 +78,8 @@ def test_a_micro_batch_that_begins_during_a_stop_is_refused_and_waits_for_nothin
 ) -> None:
     settings = Settings(home=tmp_path)
     sink = ChangeLogSink(open_log(settings, StreamMode.OUTBOX), published.outbox(PLAN), PLAN.key)
-    runner = Runner(settings, "outbox", sink, xid_near=1, given_up=passing())
+    follower = Follower(settings, "outbox", sink, xid_near=1, given_up=passing())
+    runner = MicroBatches(settings, follower, None, tmp_path)
     query = runner._query = QueryThatBeginsAnother(runner)
     stopping = threading.Thread(target=runner.stop, daemon=True)
     stopping.start()
@@ -82,7 +92,7 @@ class CrashError(Exception):
     """Ends the stream between two commits."""
 
 
-def crash_at_commit(monkeypatch: pytest.MonkeyPatch, one: Runner, number: int) -> None:
+def crash_at_commit(monkeypatch: pytest.MonkeyPatch, one: Follower, number: int) -> None:
     commits = itertools.count(1)
 
     def until_crash(commit):
@@ -94,7 +104,8 @@ def crash_at_commit(monkeypatch: pytest.MonkeyPatch, one: Runner, number: int) -
         return counted
 
     for name in ("write", "write_large"):
-        monkeypatch.setattr(one._sink, name, until_crash(getattr(one._sink, name)))
+        sink = one.writer.sink
+        monkeypatch.setattr(sink, name, until_crash(getattr(sink, name)))
 
 
 def die_at(monkeypatch: pytest.MonkeyPatch, point: Point) -> None:
@@ -122,15 +133,15 @@ def test_what_a_crash_between_two_commits_left_is_written_once_by_the_next_runne
 ) -> None:
     """Three transactions of one micro-batch, the second one too large for memory or not."""
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held_max)
-    monkeypatch.setattr(running, "RELEASED_TOGETHER_MAX", 0)
+    monkeypatch.setattr(writing, "WRITTEN_TOGETHER_MAX", 0)
     topic = topic_of([created(1)], [created(2), created(3)], [created(4)])
     serve(monkeypatch, topic)
-    one = runner_of(None, home, StreamMode.OUTBOX)
+    one = follower_of(None, home, StreamMode.OUTBOX)
     crash_at_commit(monkeypatch, one, crash_at)
     with pytest.raises(CrashError):
         follow(one, topic)
     assert change_log(home, StreamMode.OUTBOX) == first_written
-    follow(runner_of(None, home, StreamMode.OUTBOX), topic)
+    follow(follower_of(None, home, StreamMode.OUTBOX), topic)
     assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3, 4]
 
 
@@ -140,7 +151,7 @@ def test_a_crash_loses_no_later_transaction_whose_records_came_before_those_of_t
 ) -> None:
     """Both are released by one record, each is a commit; held_max: both are large, or none is."""
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held_max)
-    monkeypatch.setattr(running, "RELEASED_TOGETHER_MAX", 0)
+    monkeypatch.setattr(writing, "WRITTEN_TOGETHER_MAX", 0)
     first, last_of_first, first_end = transaction(1, [created(1), created(2)], start=0)
     *later, later_end = transaction(2, [created(3), created(4)], start=0)
     records = [*EMPTY_SNAPSHOT, *later, first, first_end, later_end, last_of_first]
@@ -149,9 +160,9 @@ def test_a_crash_loses_no_later_transaction_whose_records_came_before_those_of_t
     with monkeypatch.context() as killed:
         die_at(killed, Point.AFTER_CHANGE_LOG)
         with pytest.raises(CrashError):
-            follow(runner_of(None, home, StreamMode.OUTBOX), topic)
+            follow(follower_of(None, home, StreamMode.OUTBOX), topic)
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]
-    again = runner_of(None, home, StreamMode.OUTBOX)
+    again = follower_of(None, home, StreamMode.OUTBOX)
     follow(again, topic[again.tracker.next_offset :])
     assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3, 4]
 
@@ -170,45 +181,82 @@ def test_what_the_store_has_passed_before_a_crash_is_read_again_behind_an_older_
     def read_again(_: Settings, first: int, end: int, _topic: str = "") -> list[list[tuple]]:
         return [list(enumerate(topic))[first:end]]
 
-    monkeypatch.setattr(running.change_topic, "read_again", read_again)
+    monkeypatch.setattr(change_topic, "read_again", read_again)
     passed = [at for at, value in enumerate(topic) if value in (begin, *kept)]
     values = [topic[at] for at in passed]
     stage = Stage(lambda records: records, lambda rows: rows)
-    one = runner_of(None, home, StreamMode.OUTBOX, stage=stage)
+    one = micro_batches_of(None, home, StreamMode.OUTBOX, stage)
     one._take(pa.table({"offset": passed, "value": values}))
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]
 
 
+def broken_row(order_id: int) -> list[bytes]:
+    """An order whose outbox row cannot be read; its envelope can."""
+    return transaction_of(order_id, (OUTBOX, {"id": order_id, "payload": "{"}))
+
+
+def follow_all(home: Settings, values: list[bytes], look: Look) -> None:
+    follower_of(None, home, StreamMode.OUTBOX, GivenUp(look, DECODER)).follow(
+        list(enumerate(values))
+    )
+
+
+def read_all(home: Settings, values: list[bytes], look: Look) -> None:
+    one = ReadHere(None, home, StreamMode.OUTBOX, look)
+    one.take(values[one.next_offset :])
+
+
+@pytest.mark.parametrize("run", [follow_all, read_all])
+@pytest.mark.parametrize("broken", [[BROKEN], broken_row(5)], ids=["envelope", "row"])
 def test_a_record_that_cannot_be_read_stops_the_stream_after_what_precedes_it(
-    home: Settings,
+    home: Settings, broken: list[bytes], run: Callable[[Settings, list[bytes], Look], None]
 ) -> None:
-    values = [*SNAPSHOT, *order(1), BROKEN, *order(2)]
-    topic, broken = list(enumerate(values)), values.index(BROKEN)
+    values = [*SNAPSHOT, *order(1), *broken, *order(6)]
+    place = len(SNAPSHOT) + len(order(1)) + len(broken) // 2
     with pytest.raises(PoisonedRecordError) as refused:
-        runner_of(None, home, StreamMode.OUTBOX).follow(topic)
-    assert refused.value.offset == broken
+        run(home, values, list)
+    assert refused.value.offset == place
     assert change_log(home, StreamMode.OUTBOX) == [1]
-    runner_of(None, home, StreamMode.OUTBOX, passing(broken)).follow(topic)
-    assert change_log(home, StreamMode.OUTBOX) == [1, 2]
+    run(home, values, lambda: [OffsetRange(place, place)])
+    assert change_log(home, StreamMode.OUTBOX) == [1, 6]
     assert not DeltaTable.is_deltatable(home.table_uri(QUARANTINED_RECORDS))
 
 
+@pytest.mark.parametrize("run", [follow_all, read_all])
 def test_a_change_of_a_table_that_is_not_known_counts_and_its_transaction_goes_on(
-    home: Settings,
+    home: Settings, run: Callable[[Settings, list[bytes], Look], None]
 ) -> None:
-    topic = list(enumerate([*SNAPSHOT, *order(1, "suppliers"), *order(2)]))
-    one = runner_of(None, home, StreamMode.OUTBOX)
-    one.follow(topic)
+    run(home, [*SNAPSHOT, *order(1, "suppliers"), *order(2)], list)
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]
 
 
-def test_a_stream_that_runs_passes_a_record_that_is_given_up_meanwhile(home: Settings) -> None:
+@pytest.mark.parametrize("run", [follow_all, read_all])
+def test_a_stream_that_runs_passes_a_record_that_is_given_up_meanwhile(
+    home: Settings, run: Callable[[Settings, list[bytes], Look], None]
+) -> None:
     values = [*SNAPSHOT, *order(1), BROKEN, *order(2), BROKEN, *order(3)]
     first, second = (at for at, value in enumerate(values) if value == BROKEN)
-    decisions: list[OffsetRange] = []
-    one = runner_of(None, home, StreamMode.OUTBOX, GivenUp(lambda: list(decisions), DECODER))
-    decisions.append(OffsetRange(first, first))
+    looks = iter([[]])  # nothing at the start
     with pytest.raises(PoisonedRecordError) as refused:
-        one.follow(list(enumerate(values)))
+        run(home, values, lambda: next(looks, [OffsetRange(first, first)]))
     assert refused.value.offset == second
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2]
+
+
+MESSAGE_OUTSIDE = json.dumps(
+    {
+        "op": "m",
+        "source": {"table": "", "ts_us": 1},
+        "message": {"prefix": PLAN.message_prefix, "content": "e30="},
+    }
+).encode()
+
+
+def test_a_rows_message_outside_of_transactions_stops_the_stream_that_reads_messages_alone(
+    home: Settings,
+) -> None:
+    values = [*SNAPSHOT, *order(1), MESSAGE_OUTSIDE, *order(2)]
+    with pytest.raises(PoisonedRecordError, match="outside its transaction"):
+        ReadHere(None, home, StreamMode.MESSAGE).take(values)
+    ReadHere(None, home, StreamMode.OUTBOX).take(values)
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]

@@ -22,7 +22,7 @@ from pizzeria.names import CLIENTS, ORDERS, OUTBOX, QUARANTINED_RECORDS, TABLES
 
 from tests.streams import debezium
 from tests.streams.debezium import NOON, SNAPSHOT
-from tests.streams.topics import DECODER, change_log, runner_of
+from tests.streams.topics import DECODER, change_log, follower_of
 
 BROKEN = b"{broken"
 MIXED = [b'{"status":"BEGIN","id":"7:70"}', None, BROKEN, None, b'{"op":"c"}']
@@ -128,11 +128,11 @@ def test_a_stream_that_runs_passes_the_stretch_after_a_renamed_column(
     topic.add(*SNAPSHOT, *debezium.order(1))
     first = topic.add(*renamed(2), *renamed(3), *debezium.order(4), *renamed(5))
     topic.add(*debezium.order(6))
-    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up_of(home))
+    runs = follower_of(None, home, StreamMode.OUTBOX, given_up=given_up_of(home))
     skip_records(home, first, None)
     runs.follow(list(topic.items()))
     assert change_log(home, StreamMode.OUTBOX) == [1, 4, 6]
-    assert runs.reached.frontier == 60
+    assert runs.writer.sink.reached.frontier == 60
 
 
 def test_a_stream_stops_at_what_is_behind_the_stretch(home: Settings, topic: Topic) -> None:
@@ -141,7 +141,7 @@ def test_a_stream_stops_at_what_is_behind_the_stretch(home: Settings, topic: Top
     topic.add(*debezium.order(3))
     behind = topic.add(*renamed(4))
     skip_records(home, first, behind - 1)
-    runs = runner_of(None, home, StreamMode.OUTBOX, given_up=given_up_of(home))
+    runs = follower_of(None, home, StreamMode.OUTBOX, given_up=given_up_of(home))
     with pytest.raises(PoisonedRecordError) as stopped:
         runs.follow(list(topic.items()))
     assert stopped.value.offset == behind + 1  # after its BEGIN

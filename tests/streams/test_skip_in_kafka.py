@@ -25,7 +25,7 @@ from lockstep.waiting import wait_until
 from pizzeria.names import OUTBOX
 
 from tests.streams import debezium
-from tests.streams.topics import DECODER, change_log, runner_of
+from tests.streams.topics import DECODER, change_log, follower_of
 
 pytestmark = pytest.mark.services
 
@@ -95,13 +95,13 @@ def test_a_stream_that_runs_passes_what_is_given_up_and_a_new_topic_has_nothing_
     renamed = [debezium.transaction(tx, (OUTBOX, {"id": tx, "renamed": 1})) for tx in (2, 3)]
     topic.add(*debezium.SNAPSHOT, *debezium.order(1))
     topic.add(*renamed[0], b"{broken", *renamed[1], *debezium.order(4))
-    runs = runner_of(
+    runs = follower_of(
         None,
         settings,
         StreamMode.OUTBOX,
         given_up=given_up_of(settings),
     )
-    stops = runner_of(
+    stops = follower_of(
         None,
         elsewhere,
         StreamMode.OUTBOX,

@@ -11,7 +11,7 @@ from lockstep.settings import Settings
 from lockstep.sources.delta import open_table
 from pizzeria.names import ORDERS, OUTBOX, change_log_table
 
-from tests.streams.topics import RowChange, follow, published, runner_of, serve, topic_of
+from tests.streams.topics import RowChange, follow, follower_of, published, serve, topic_of
 
 TRUNCATED: RowChange = (ORDERS, TRUNCATE, None)
 
@@ -38,7 +38,7 @@ def test_a_truncate_deletes_the_orders_that_were_published(
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held_max)
     topic = topic_of([told(1, "c", by)], [told(2, "c", by)], [TRUNCATED])
     serve(monkeypatch, topic)
-    follow(runner_of(None, home, mode), topic)
+    follow(follower_of(None, home, mode), topic)
     assert deleted(home, mode) == [(1, 30), (2, 30)]
 
 
@@ -55,7 +55,7 @@ def test_a_truncate_deletes_who_lives_by_the_table_and_by_what_is_not_written_ye
     topic = topic_of(*before, *with_it)
     written = len(topic_of(*before))
     serve(monkeypatch, topic)
-    one = runner_of(None, home, StreamMode.OUTBOX)
+    one = follower_of(None, home, StreamMode.OUTBOX)
     follow(one, topic[:written])
     follow(one, topic[written:])
     by_the_truncate = [order for order, lsn in deleted(home, StreamMode.OUTBOX) if lsn == 60]

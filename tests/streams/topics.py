@@ -1,12 +1,21 @@
 """A change topic whose records are decoded already, and streams that follow it without Spark."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lockstep.cdc.records import Change, End, Record, RecordDecoder, SnapshotNotice
+from lockstep.cdc.errors import PoisonedRecordError
+from lockstep.cdc.records import (
+    Change,
+    End,
+    EnvelopeDecoder,
+    Record,
+    RecordDecoder,
+    SnapshotNotice,
+)
 from lockstep.cdc.transactions import OffsetRange
+from lockstep.faults import in_mode
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import plan_named
@@ -15,10 +24,15 @@ from lockstep.sinks.append_log import AppendLog
 from lockstep.sources.delta import open_table
 from lockstep.streams import large
 from lockstep.streams.fact_records import facts_decoder
+from lockstep.streams.follower import Follower
 from lockstep.streams.given_up import GivenUp
+from lockstep.streams.micro_batches import MicroBatches, Stage
 from lockstep.streams.modes import Modes
-from lockstep.streams.runner import Runner, Stage
-from lockstep.streams.sink import open_change_log
+from lockstep.streams.reader_runner import ReaderRunner
+from lockstep.streams.runner import Position
+from lockstep.streams.sink import Sink, open_change_log
+from lockstep.streams.source_reader import SourceReader, SourceReaders
+from lockstep.streams.subscription import Subscription
 from lockstep.streams.table_rows import TableRow
 from pizzeria.names import MANIFEST, change_log_table
 
@@ -74,19 +88,66 @@ def serve(monkeypatch: pytest.MonkeyPatch, records: Sequence[Record]) -> None:
     monkeypatch.setattr(large, "read_again", read_again)
 
 
-def runner_of(
-    spark: object,
-    settings: Settings,
-    mode: str,
-    given_up: GivenUp | None = None,
-    stage: Stage | None = None,
-) -> Runner:
+def follower_of(
+    spark: object, settings: Settings, mode: str, given_up: GivenUp | None = None
+) -> Follower:
     """given_up: None when nothing is."""
+    sink, given_up = _parts(spark, settings, mode, given_up)
+    return Follower(settings, mode, sink, xid_near=100, given_up=given_up)
+
+
+def micro_batches_of(
+    spark: object, settings: Settings, mode: str, stage: Stage | None = None
+) -> MicroBatches:
+    """A query that is not started: a test hands micro-batches over."""
+    sink, given_up = _parts(spark, settings, mode, None)
+    follower = Follower(
+        settings, mode, sink, xid_near=100, given_up=given_up, held_back=stage is not None
+    )
+    return MicroBatches(settings, follower, spark, settings.home, stage)
+
+
+class ReadHere:
+    """A stream and its reader without their threads: what a test hands over is read and written."""
+
+    def __init__(
+        self,
+        spark: object,
+        settings: Settings,
+        mode: str,
+        look: Callable[[], Sequence[OffsetRange]] = tuple,
+    ) -> None:
+        """look: the stretches that are given up."""
+        decoder = Modes.of(settings).decoder_of(mode)
+        sink, given_up = _parts(spark, settings, mode, GivenUp(look, decoder))
+        reached, envelopes = sink.reached, EnvelopeDecoder(given_up.topic)
+        readers = SourceReaders(settings, GivenUp(look, envelopes), xid_near=100)
+        self.next_offset = reached.resume_offset
+        self._stream = Subscription(Position(reached.resume_offset, reached.frontier, None))
+        self._reader = SourceReader(readers, self._stream, reached)
+        self.runner = ReaderRunner(settings, mode, sink, readers=readers, given_up=given_up)
+        self.runner._stream = self._stream
+        in_mode(mode)
+
+    def take(self, values: Sequence[bytes | None]) -> None:
+        """The next records of the topic. Raises what ends the stream."""
+        try:
+            self._reader._take(list(enumerate(values, start=self.next_offset)))
+        except PoisonedRecordError as error:
+            self._reader._end(error)
+        self.next_offset += len(values)
+        self.runner._work()
+        if self._stream.is_over:
+            self.runner._work()
+
+
+def _parts(
+    spark: object, settings: Settings, mode: str, given_up: GivenUp | None
+) -> tuple[Sink, GivenUp]:
     modes = Modes.of(settings)
     modes.make_table(mode)
     sink = modes.sink_of(spark, mode, capture_id=1)
-    given_up = given_up or GivenUp(list, modes.decoder_of(mode))
-    return Runner(settings, mode, sink, xid_near=100, given_up=given_up, stage=stage)
+    return sink, given_up or GivenUp(list, modes.decoder_of(mode))
 
 
 def passing(*offsets: int) -> GivenUp:
@@ -95,7 +156,7 @@ def passing(*offsets: int) -> GivenUp:
     return GivenUp(lambda: ranges, DECODER)
 
 
-def follow(one: Runner, records: Sequence[Record]) -> None:
+def follow(one: Follower, records: Sequence[Record]) -> None:
     one.follow([(record.offset, record) for record in records])
 
 

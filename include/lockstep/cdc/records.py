@@ -13,6 +13,7 @@ from typing import Self
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lockstep.cdc.errors import PoisonedRecordError
 
@@ -27,7 +28,7 @@ class Change(Struct, frozen=True, gc=False):
     table: as table_text names it, or MESSAGES.
     op: c, u, d, t (TRUNCATE, which has no row), m, or r (a row of a snapshot).
     row: the row as it is after the change, or before it for a delete; None where it was not
-        asked for, or there is none.
+        asked for, or there is none. Of an EnvelopeDecoder it is not read yet.
     committed_us, captured_us: microseconds since the epoch; the commit by the database's clock,
         the reading by Debezium's.
     """
@@ -82,7 +83,14 @@ class Skipped(Struct, frozen=True):
         return None if self.change is None else self.change.tx
 
 
-Record = Change | Begin | End | SnapshotNotice | Tombstone | Skipped
+class Stray(Struct, frozen=True):
+    """A logical message outside of transactions: a mistake, where messages carry rows."""
+
+    offset: int
+    prefix: str
+
+
+Record = Change | Begin | End | SnapshotNotice | Tombstone | Skipped | Stray
 
 
 _PUBLIC = "public"
@@ -100,7 +108,9 @@ class _Place(Struct):
     total_order: int
 
 
-class _Message(Struct):
+class Message(Struct):
+    """A logical message; content: in base64."""
+
     prefix: str
     content: str
 
@@ -118,7 +128,7 @@ class _Envelope(Struct):
     transaction: _Place | None = None
     before: Raw = Raw(b"null")
     after: Raw = Raw(b"null")
-    message: _Message | None = None
+    message: Message | None = None
     ts_ms: int | None = None
     ts_us: int | None = None
     status: str | None = None
@@ -136,26 +146,14 @@ ReadMessage = Callable[[str, str], object]
 """What a logical message says, from its prefix and its content (base64)."""
 
 
-class RecordDecoder:
-    """Decodes the records of one change topic: the envelope here, rows by functions for each table.
+class EnvelopeDecoder:
+    """Decodes the records of one change topic, but for the rows in them.
 
-    rows: by table. A table of the schema public has its bare name, any other `schema.table`; one
-    without a function is captured for other pipelines.
+    The row of a change is the bytes of its JSON, or the Message; RecordDecoder.read reads it.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        rows: Mapping[str, ReadRow],
-        *,
-        message_prefix: str = "",
-        message: ReadMessage | None = None,
-    ) -> None:
-        """message_prefix: of the logical messages that `message` reads."""
+    def __init__(self, topic: str) -> None:
         self.topic = topic
-        self._rows = rows
-        self._message_prefix = message_prefix
-        self._message = message
 
     def of_topic(self, topic: str) -> Self:
         """The same for another topic with changes of the same tables."""
@@ -163,13 +161,8 @@ class RecordDecoder:
         other.topic = topic
         return other
 
-    @property
-    def readable(self) -> frozenset[str]:
-        """The tables whose rows it reads, and MESSAGES where it reads these."""
-        return frozenset(self._rows) | ({MESSAGES} if self._message else set())
-
-    def decode(self, value: bytes | None, offset: int, wanted: Collection[str]) -> Record:
-        """The record at an offset of the topic; rows only of the `wanted` tables.
+    def decode(self, value: bytes | None, offset: int, wanted: Collection[str] = ()) -> Record:
+        """The record at an offset of the topic; wanted: the tables whose rows are to be read.
 
         Raises PoisonedRecordError with topic, partition, offset and reason when it cannot be read.
         """
@@ -183,7 +176,7 @@ class RecordDecoder:
                 return _boundary(envelope, offset)
             if envelope.type is not None:
                 return SnapshotNotice(offset, envelope.type)
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        except _UNREADABLE as error:
             raise PoisonedRecordError(self.topic, 0, offset, str(error)) from error
         raise PoisonedRecordError(
             self.topic, 0, offset, "neither a change nor a transaction's record nor a notification"
@@ -192,14 +185,14 @@ class RecordDecoder:
     def without_row(self, value: bytes | None, offset: int) -> Skipped | Tombstone:
         """What a record says that `decode` cannot read: a Tombstone when it has no transaction."""
         try:
-            record = self.decode(value, offset, ())
+            record = self.decode(value, offset)
         except PoisonedRecordError:
             return Skipped(offset, None)
         return Skipped(offset, record) if isinstance(record, Change) else Tombstone(offset)
 
     def _change(
         self, envelope: _Envelope, offset: int, wanted: Collection[str]
-    ) -> Change | Tombstone:
+    ) -> Change | Tombstone | Stray:
         source, op = envelope.source, envelope.op
         if source is None:
             raise ValueError("a change without `source`")
@@ -220,22 +213,74 @@ class RecordDecoder:
             total_order=offset if op == "r" else envelope.transaction.total_order,
             table=table,
             op=op,
-            row=self._row(envelope, table) if table in wanted else None,
+            row=self._row(envelope, table, wanted),
             committed_us=source.ts_us,
             captured_us=envelope.ts_us or (envelope.ts_ms or 0) * 1000,
         )
 
-    def _row(self, envelope: _Envelope, table: str) -> object:
-        if table == MESSAGES:
-            return self._row_of_message(envelope.message)
-        if envelope.op == "t":
-            return None
-        raw = bytes(envelope.before if envelope.op == "d" else envelope.after)
-        if raw == _NOTHING:
-            raise ValueError(f"a change ({envelope.op}) of {table} without its row")
-        return self._rows[table](envelope.op, raw)
+    def _row(self, envelope: _Envelope, table: str, _wanted: Collection[str]) -> object:
+        return _unread(envelope, table)
 
-    def _row_of_message(self, message: _Message | None) -> object:
+    def _outside_transactions(
+        self, message: Message | None, offset: int, _wanted: Collection[str]
+    ) -> Tombstone | Stray:
+        """pg_logical_emit_message(false, …) has no transaction, nor have others' heartbeats."""
+        return Tombstone(offset) if message is None else Stray(offset, message.prefix)
+
+
+class RecordDecoder(EnvelopeDecoder):
+    """Decodes the records of one change topic: the envelope here, rows by functions for each table.
+
+    rows: by table. A table of the schema public has its bare name, any other `schema.table`; one
+    without a function is captured for other pipelines.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        rows: Mapping[str, ReadRow],
+        *,
+        message_prefix: str = "",
+        message: ReadMessage | None = None,
+    ) -> None:
+        """message_prefix: of the logical messages that `message` reads."""
+        super().__init__(topic)
+        self._rows = rows
+        self._message_prefix = message_prefix
+        self._message = message
+
+    @property
+    def readable(self) -> frozenset[str]:
+        """The tables whose rows it reads, and MESSAGES where it reads these."""
+        return frozenset(self._rows) | ({MESSAGES} if self._message else set())
+
+    def read(self, change: Change) -> Change:
+        """The change of an EnvelopeDecoder, its row read. Raises PoisonedRecordError as decode."""
+        try:
+            return replace(change, row=self._read(change.table, change.op, change.row))
+        except _UNREADABLE as error:
+            raise PoisonedRecordError(self.topic, 0, change.offset, str(error)) from error
+
+    def require_none(self, stray: Stray, wanted: Collection[str]) -> None:
+        """Raise PoisonedRecordError when the message would be a row if it had a transaction."""
+        if stray.prefix == self._message_prefix and MESSAGES in wanted:
+            raise PoisonedRecordError(self.topic, 0, stray.offset, _OUTSIDE)
+
+    def _row(self, envelope: _Envelope, table: str, wanted: Collection[str]) -> object:
+        if table not in wanted:
+            return None
+        return self._read(table, envelope.op, _unread(envelope, table))
+
+    def _read(self, table: str, op: str, unread: bytes | Message | None) -> object:
+        if op == "t":
+            return None
+        if table == MESSAGES:
+            return self._row_of_message(unread)
+        if unread == _NOTHING:
+            raise ValueError(f"a change ({op}) of {table} without its row")
+        return self._rows[table](op, unread)
+
+    def _row_of_message(self, message: Message | None) -> object:
         """What a message of the prefix says; those of other prefixes are nothing to us."""
         if message is None:
             raise ValueError("a logical message without `message`")
@@ -244,13 +289,21 @@ class RecordDecoder:
         return self._message(message.prefix, message.content)
 
     def _outside_transactions(
-        self, message: _Message | None, offset: int, wanted: Collection[str]
+        self, message: Message | None, offset: int, wanted: Collection[str]
     ) -> Tombstone:
-        """pg_logical_emit_message(false, …) has no transaction, nor have others' heartbeats."""
         is_ours = message is not None and message.prefix == self._message_prefix
         if is_ours and MESSAGES in wanted:
-            raise ValueError("a row's message outside its transaction: emit it with `true`")
+            raise ValueError(_OUTSIDE)
         return Tombstone(offset)
+
+
+def _unread(envelope: _Envelope, table: str) -> bytes | Message | None:
+    """The row of a change as the record has it."""
+    if table == MESSAGES:
+        return envelope.message
+    if envelope.op == "t":
+        return None
+    return bytes(envelope.before if envelope.op == "d" else envelope.after)
 
 
 def table_text(schema: str, table: str) -> str:
@@ -260,6 +313,8 @@ def table_text(schema: str, table: str) -> str:
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _NOTHING = b"null"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, ValueError)
+_OUTSIDE = "a row's message outside its transaction: emit it with `true`"
 _OPS = frozenset("cudtr")
 
 

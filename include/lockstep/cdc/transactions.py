@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from lockstep.cdc.cuts import XID_SPAN
 from lockstep.cdc.errors import SnapshotRepeatedError
-from lockstep.cdc.records import Begin, Change, End, Record, Skipped, SnapshotNotice, Tombstone
+from lockstep.cdc.records import Begin, Change, End, Record, Skipped, SnapshotNotice
 from lockstep.model.log import SNAPSHOT_COMMIT_LSN
 
 XIDS_AHEAD_MAX = 2**30
@@ -155,13 +155,13 @@ class TransactionTracker:
     def __init__(
         self,
         *,
-        wanted: Collection[str],
+        wanted: Collection[str] | None,
         frontier: int | None,
         next_offset: int,
         xid_near: int,
         held_back: bool = False,
     ) -> None:
-        """wanted: tables whose changes are kept, others are only counted.
+        """wanted: tables whose changes are kept, others are only counted; None: of all tables.
         xid_near: a 64-bit transaction id of about now; the events have its lower half only.
         held_back: a transaction's records may come late and twice, so that an offset below
             next_offset does not say that they have been dealt with; their numbers do.
@@ -170,7 +170,7 @@ class TransactionTracker:
         self.frontier_committed_us: int | None = None
         self.next_offset = next_offset
         self.changes_seen = 0
-        self._wanted = frozenset(wanted)
+        self._wanted = None if wanted is None else frozenset(wanted)
         self._xid_near = xid_near
         self._unreadable = array("q")
         self._held_back = held_back
@@ -195,8 +195,8 @@ class TransactionTracker:
             if self.is_dealt_with(record):
                 continue
             self.next_offset = max(self.next_offset, record.offset + 1)
-            if type(record) is not Tombstone:
-                released.extend(self._actions[type(record)](record) or ())
+            if (action := self._actions.get(type(record))) is not None:
+                released.extend(action(record) or ())
         return released
 
     def is_dealt_with(self, record: Record) -> bool:
@@ -264,6 +264,11 @@ class TransactionTracker:
                 )
         return found
 
+    @property
+    def xid_near(self) -> int:
+        """A 64-bit transaction id of about now, or of the newest transaction released."""
+        return self._xid_near
+
     def widened(self, tx: int) -> int:
         """The 64-bit transaction id around the newest one that has these lower 32 bits."""
         return widened(tx, self._xid_near)
@@ -289,7 +294,8 @@ class TransactionTracker:
         return []
 
     def _note_change(self, change: Change, *, is_kept: bool = True) -> list[Transaction]:
-        keep = is_kept and (change.table in self._wanted or change.op == TRUNCATE)
+        wanted = self._wanted
+        keep = is_kept and (wanted is None or change.table in wanted or change.op == TRUNCATE)
         if change.tx is None:
             if self._snapshot is not None:
                 self._snapshot.add(change, keep=keep)

@@ -43,6 +43,27 @@ FETCH_WAIT_MS = 20
 transactions, the last offset of a micro-batch can be a marker, no record: with Kafka's default the
 read of it waited half a second."""
 
+AHEAD = {"queued.max.messages.kbytes": 16 * 1024, "fetch.queue.backoff.ms": 10}
+"""What a client may have fetched before it is asked for, and how soon it fetches more once there is
+room: by default 64 MB, and a second."""
+_AWAY = frozenset(
+    {
+        KafkaError._PARTITION_EOF,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+"""That a topic is gone for good is found by its id (streams/identity.py): a broker that has just
+started may not know it yet."""
+
 
 def stream(
     spark: "SparkSession",
@@ -96,6 +117,33 @@ def read_again(
             yield [(offset, value) for offset, value in found if offset < end]
             if any(offset >= end - 1 for offset, _ in found) or _position(reader, topic) >= end:
                 return
+
+
+class TopicReading:
+    """A topic read from an offset on, for as long as it is asked; to be made by topic_reading."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def records(self, most: int, wait_seconds: float) -> list[tuple[int, bytes | None]]:
+        """(offset, value) of the next records, all that are there, after waiting for the first.
+
+        None while the broker is away: it is asked again by the client itself. Raises StreamError
+        when the topic has lost them, or when Kafka refuses to give them.
+        """
+        first = self._consumer.poll(wait_seconds)
+        if first is None:
+            return []
+        messages = [first, *self._consumer.consume(most - 1, timeout=0)]
+        return [_checked(message) for message in messages if not _is_none(message)]
+
+
+@contextmanager
+def topic_reading(settings: Settings, topic: str, first: int) -> Iterator[TopicReading]:
+    """The topic's records from an offset on, for the block."""
+    with _reading(settings, topic, **AHEAD) as reader:
+        reader.assign([TopicPartition(topic, 0, first)])
+        yield TopicReading(reader)
 
 
 def first_offset(settings: Settings, topic: str = "") -> int:
@@ -191,10 +239,14 @@ def _require_unlisted(settings: Settings, admin: AdminClient, topic: str) -> Non
         )
 
 
-def consumer(settings: Settings) -> Consumer:
-    """A consumer of committed records that reports the topic's end (`is_end`); to be closed."""
+def consumer(settings: Settings, **more: object) -> Consumer:
+    """A consumer of committed records that reports the topic's end (`is_end`); to be closed.
+
+    more: configuration of librdkafka's.
+    """
     return Consumer(
         {
+            **more,
             **client(settings, KafkaUser.READER),
             "group.id": "lockstep",  # the client asks for one; nothing is committed under it
             "enable.auto.commit": False,
@@ -207,10 +259,10 @@ def consumer(settings: Settings) -> Consumer:
 
 
 @contextmanager
-def _reading(settings: Settings, topic: str = "") -> Iterator[Consumer]:
-    """A consumer for the block; what Kafka refuses there is a StreamError."""
+def _reading(settings: Settings, topic: str = "", **more: object) -> Iterator[Consumer]:
+    """A consumer for the block; what Kafka refuses there is a StreamError. more: as of consumer."""
     topic = topic or settings.names.change_topic
-    reader = consumer(settings)
+    reader = consumer(settings, **more)
     try:
         with _answers(settings, f"let {topic} be read"):
             yield reader
@@ -234,6 +286,13 @@ def is_end(message: object) -> bool:
     """Whether a consumed message is none, but says that there are no more for now."""
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
+def _is_none(message: object) -> bool:
+    """Whether a consumed message is none: it says that there are no more, or that the broker is
+    away, or not ready."""
+    error = message.error()
+    return error is not None and error.code() in _AWAY
 
 
 def _checked(message: object) -> tuple[int, bytes | None]:

@@ -34,12 +34,13 @@ from lockstep.pipeline.decoders import UnreadableColumnError
 from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
-from lockstep.spark import stream_session
+from lockstep.spark import is_alive, stream_session
 from lockstep.streams import identity
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.heartbeats import Beats, DatabaseClock
-from lockstep.streams.modes import Modes, stage_of
+from lockstep.streams.modes import Modes
 from lockstep.streams.runner import Runner
+from lockstep.streams.runners import RunnerMaker
 from lockstep.supervise import lease, source_driver
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.errors import StreamBusyError
@@ -97,6 +98,7 @@ class Driver:
         self._defects: dict[str, Exception] = {}
         self._unreadable: dict[str, Exception] = {}
         self._spark: SparkSession | None = None
+        self._maker: RunnerMaker | None = None
 
     def run(self) -> int:
         """Returns 0 when every mode was stopped on purpose, 2 when one failed.
@@ -114,14 +116,12 @@ class Driver:
             if self._leases:
                 self._work()
         except Exception as error:
-            for mode in list(self._leases):
-                self._drop(mode, error)
+            self._drop_all(error)
             if not isinstance(error, LockstepError):
                 raise  # a defect: the log shows where
         finally:
             self._capture.end()
-            for mode in list(self._leases):
-                self._drop(mode)
+            self._drop_all()
         return 2 if self.failures else 0
 
     def _require_one_source(self) -> None:
@@ -169,16 +169,17 @@ class Driver:
         location = identity.checkpoint_location(of, own_mode)
         sink = modes.sink_of(self._spark, own_mode, claimed.capture_id, progressed=progressed)
         modes.begin(own_mode, sink, location, progressed)
-        runner = Runner(
-            self._settings,
-            mode,
-            sink,
-            xid_near=current_xid(self._settings),
-            given_up=modes.given_up(own_mode),
-            stage=stage_of(own_mode),
-        )
-        runner.start(self._spark, location, neighbours=len(self._hosted) - 1)
+        runner = self._runner_maker().runner(modes, own_mode, sink, location, mode)
+        runner.start(neighbours=len(self._hosted) - 1)
         return runner
+
+    def _runner_maker(self) -> RunnerMaker:
+        xid_near = current_xid(self._settings)
+        if self._maker is None:
+            modes = self._modes[HISTORY]
+            self._maker = RunnerMaker.of(self._settings, self._spark, modes, xid_near)
+        self._maker.readers.xid_near = xid_near
+        return self._maker
 
     def _note_progress(self, starting: str) -> None:
         """A mode reads much before it works: it beats, and so do those that wait for it.
@@ -225,6 +226,9 @@ class Driver:
         """Until no mode is left: drop what failed or is not desired; publish heartbeats."""
         while any(mode in self._runners for mode in self._wanted):
             if self._asked_to_stop.wait(POLL_SECONDS):
+                return
+            if not is_alive(self._spark):
+                self._drop_all(StreamError("Spark's JVM, which the streams share, has ended"))
                 return
             for mode, runner in list(self._runners.items()):
                 self._look_after(mode, runner)
@@ -392,6 +396,10 @@ class Driver:
         held = self._leases.pop(mode, None)
         if held is not None:
             held.release()
+
+    def _drop_all(self, failure: BaseException | None = None) -> None:
+        for mode in list(self._leases):
+            self._drop(mode, failure)
 
     def _note_failure(self, mode: str, failure: BaseException) -> None:
         """A history that failed fails no mode: it is tried again, unless that cannot help."""

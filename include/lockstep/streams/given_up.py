@@ -5,11 +5,11 @@ of it that cannot be read: whatever can be read is read.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from lockstep.cdc.errors import PoisonedRecordError
-from lockstep.cdc.records import Record, RecordDecoder
-from lockstep.cdc.transactions import OffsetRange
+from lockstep.cdc.records import Change, EnvelopeDecoder, Record, Stray
+from lockstep.cdc.transactions import TRUNCATE, OffsetRange
 
 
 class GivenUp:
@@ -18,7 +18,7 @@ class GivenUp:
     def __init__(
         self,
         look: Callable[[], Sequence[OffsetRange]],
-        decoder: RecordDecoder,
+        decoder: EnvelopeDecoder,
     ) -> None:
         """look: the stretches now, in order, without overlaps. decoder: of the topic's records."""
         self._look = look
@@ -42,8 +42,37 @@ class GivenUp:
         try:
             return self._decoder.decode(value, offset, wanted)
         except PoisonedRecordError:
-            if offset not in self:
-                self._ranges = self._look()
-            if offset not in self:
+            if not self._is_given_up(offset):
                 raise
         return self._decoder.without_row(value, offset)
+
+    def read(self, changes: Iterable[Change], wanted: Collection[str]) -> list[Change]:
+        """The rows of the wanted tables' changes read, which an EnvelopeDecoder left unread.
+
+        Without changes of other tables, and what is given up. Raises PoisonedRecordError when one
+        cannot be read and is not given up.
+        """
+        rows = []
+        for change in changes:
+            if change.table in wanted or change.op == TRUNCATE:
+                try:
+                    rows.append(self._decoder.read(change))
+                except PoisonedRecordError:
+                    if not self._is_given_up(change.offset):
+                        raise
+        return rows
+
+    def require_none(self, strays: Iterable[Stray], wanted: Collection[str]) -> None:
+        """Raise PoisonedRecordError for a row's message that has no transaction."""
+        for stray in strays:
+            try:
+                self._decoder.require_none(stray, wanted)
+            except PoisonedRecordError:
+                if not self._is_given_up(stray.offset):
+                    raise
+
+    def _is_given_up(self, offset: int) -> bool:
+        """By the stretches known, or else by those there are now."""
+        if offset not in self:
+            self._ranges = self._look()
+        return offset in self

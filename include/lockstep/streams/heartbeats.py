@@ -108,16 +108,16 @@ class Beats:
         return beat
 
     def _of(self, mode: str, runner: Runner, now: datetime) -> dict:
-        progress, reached = runner.progress, runner.reached
+        progress, reached, position = runner.progress, runner.reached, runner.position
         return {
             "frontier": reached.frontier,
-            "frontier_committed_at": _instant(runner.tracker.frontier_committed_us),
-            "next_offset": runner.tracker.next_offset,
+            "frontier_committed_at": _instant(position.committed_us),
+            "next_offset": position.next_offset,
             "last_progress_at": progress.last_progress_at,
             "rows_total": progress.rows_total,
             "rows_per_second": self._rate(mode, progress.rows_total, now),
             "latency": runner.latency.snapshot(now),
-            "micro_batch_seconds": progress.micro_batch_seconds,
+            "micro_batch_seconds": progress.write_seconds,
             "state_rows": runner.state_rows,
             "driver_memory_bytes": self._memory_bytes(),
             "incomplete": tuple(
@@ -143,10 +143,11 @@ class Beats:
 
         A transaction that has ended, and of which changes are missing, holds back all after it.
         """
-        frontier, committed_us = runner.reached.frontier, runner.tracker.frontier_committed_us
+        frontier = runner.reached.frontier
+        next_offset, _, committed_us = runner.position
         is_held_back = any(one.changes_expected is not None for one in incomplete)
         has_seen_all = clock.end_offset is not None and (
-            runner.tracker.next_offset >= clock.end_offset - 1  # the last is Kafka's own marker
+            next_offset >= clock.end_offset - 1  # the last is Kafka's own marker
         )
         caught_up = has_seen_all and not is_held_back
         lag_seconds = 0.0 if caught_up else None

@@ -29,6 +29,7 @@ from lockstep.sources import change_topic
 from lockstep.sources.capture import current_xid
 from lockstep.sources.side_snapshots import SideSnapshots
 from lockstep.streams.beginning import begin
+from lockstep.streams.follower import Follower
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.kept_tables import (
     KEPT_TABLES,
@@ -37,7 +38,6 @@ from lockstep.streams.kept_tables import (
     kept_text,
     read_kept,
 )
-from lockstep.streams.runner import Runner
 from lockstep.streams.source_history import SourceHistorySink, history_log
 
 Tables = Mapping[TableName, PlannedTable]
@@ -107,7 +107,7 @@ class HistoryTables:
         reached = sink.reached
         if reached.frontier is not None and reached.frontier >= until:
             return
-        runner = Runner(
+        follower = Follower(
             self.settings,
             "history tables",
             sink,
@@ -117,9 +117,10 @@ class HistoryTables:
         topic = self.given_up.topic
         end = change_topic.end_offset(self.settings, topic)
         for records in change_topic.read_again(self.settings, reached.resume_offset, end, topic):
-            runner.follow(records)
+            follower.follow(records)
             self.progressed()
-            if runner.tracker.frontier is not None and runner.tracker.frontier >= until:
+            frontier = follower.tracker.frontier
+            if frontier is not None and frontier >= until:
                 return
         raise StreamError(
             f"{topic} ends before LSN {until}, which the source's history has reached already: it "

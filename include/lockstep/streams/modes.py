@@ -34,7 +34,6 @@ from lockstep.streams.history_tables import HistoryTables
 from lockstep.streams.kept_tables import KeptTable, kept_of
 from lockstep.streams.lookup import LookupEnrichment
 from lockstep.streams.needed_versions import NeededVersions
-from lockstep.streams.runner import Stage
 from lockstep.streams.sink import ChangeLogSink, Enrichment, Sink, open_change_log
 from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.stored_history import StoredHistory
@@ -257,12 +256,3 @@ def _captured(
     catalog = project.sources[plan.source].catalog
     captured = captured_tables(plans_of(project, plan.source), catalog, unread)
     return {name: table for name, table in captured.items() if snapshots.has(name)}
-
-
-def stage_of(mode: str) -> Stage | None:
-    """What the mode's records go through in Spark before they come to the driver."""
-    if mode != StreamMode.TRANSACTION:
-        return None
-    from lockstep.streams.open_transactions import unpacked, whole_transactions
-
-    return Stage(whole_transactions, unpacked)

@@ -41,8 +41,9 @@ from lockstep.sources.delta import open_table
 from lockstep.spark import stream_session
 from lockstep.streams import identity
 from lockstep.streams.identity import Capture
-from lockstep.streams.modes import JOINED, Modes, stage_of
+from lockstep.streams.modes import JOINED, Modes
 from lockstep.streams.runner import Runner
+from lockstep.streams.runners import RunnerMaker
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.errors import StreamBusyError, StreamFailedError
@@ -279,15 +280,9 @@ def _fill(
     parts = Modes.of(settings)
     sink = parts.sink_of(spark, mode, capture.capture_id, staging)
     parts.begin(mode, sink, _new_checkpoint(settings, mode))
-    runner = Runner(
-        settings,
-        mode,
-        sink,
-        xid_near=current_xid(settings),
-        given_up=parts.given_up(mode),
-        stage=stage_of(mode),
-    )
-    runner.start(spark, _new_checkpoint(settings, mode))
+    maker = RunnerMaker.of(settings, spark, parts, current_xid(settings))
+    runner = maker.runner(parts, mode, sink, _new_checkpoint(settings, mode), mode)
+    runner.start()
     filling = _Filling(settings, runner, on_progress)
     try:
         filling.catch_up()
@@ -306,11 +301,12 @@ def _wait_until_filled(runner: Runner, end: int, on_progress: OnProgress) -> Non
             if isinstance(failure, LockstepError):
                 raise failure
             raise StreamFailedError(runner.name, f"cannot be rebuilt: {failure}")
-        if (offset := runner.tracker.next_offset) != seen:
+        offset, read_to, _ = runner.position
+        if offset != seen:
             seen, moved = offset, time.monotonic()
             on_progress(offset, end)
         if offset >= end and frontier is None:
-            frontier = runner.tracker.frontier
+            frontier = read_to
         reached = runner.reached.frontier
         if frontier is not None and reached is not None and reached >= frontier:
             return

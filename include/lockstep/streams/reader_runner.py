@@ -1,0 +1,140 @@
+"""A stream whose records come from the source's reader, with others' of the same driver.
+
+Whole transactions come in a queue. The stream's thread takes all that wait, reads the rows that it
+needs, and commits them together: as often as it can, and no more than 20 times a second. What
+it does not take in time is read again later, from its table's offset on.
+"""
+
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lockstep.cdc.errors import PoisonedRecordError
+from lockstep.cdc.transactions import IncompleteTransaction
+from lockstep.errors import LockstepError
+from lockstep.faults import Point, in_mode, reach
+from lockstep.settings import Settings
+from lockstep.streams.given_up import GivenUp
+from lockstep.streams.runner import Position, Runner
+from lockstep.streams.sink import Sink
+from lockstep.streams.source_reader import SourceReaders
+from lockstep.streams.subscription import Delivery, Subscription
+from lockstep.streams.writer import Resumable, Writer
+
+COMMIT_SECONDS = 0.05
+"""Between the beginnings of two commits of a stream that is busy: each is a file or two."""
+IDLE_SECONDS = 1.0
+"""A stream to which nothing comes looks so often for what there is to compact."""
+
+
+class ReaderRunner(Runner):
+    """One stream, in a thread of its own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        sink: Sink,
+        *,
+        readers: SourceReaders,
+        given_up: GivenUp,
+    ) -> None:
+        """given_up: decodes the rows."""
+        super().__init__(Writer(settings, name, sink, given_up))
+        self._sink, self._readers, self._given_up = sink, readers, given_up
+        self._frontier = sink.reached.frontier
+        self._stream: Subscription | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self, neighbours: int = 0) -> None:
+        self.neighbours = neighbours
+        self._stream = self._readers.subscribe(self.reached)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._stream is not None:
+            self._readers.leave(self._stream)
+            self._thread.join()
+
+    def failure(self) -> BaseException | None:
+        if self._stream is None or self._thread.is_alive():
+            return None
+        return self.error or RuntimeError(f"{self.name} just ended")
+
+    @property
+    def position(self) -> Position:
+        if self._stream is None:
+            return Position(self.reached.resume_offset, self.reached.frontier, None)
+        return self._stream.position
+
+    @property
+    def state_rows(self) -> int:
+        """Changes in memory of transactions that are not whole, and what the sink caches."""
+        reader = None if self._stream is None else self._readers.of(self._stream)
+        held = 0 if reader is None else reader.tracker.held_changes
+        return held + self._sink.cached_rows
+
+    def incomplete(self) -> Sequence[IncompleteTransaction]:
+        reader = None if self._stream is None else self._readers.of(self._stream)
+        return () if reader is None else reader.incomplete()
+
+    def _run(self) -> None:
+        in_mode(self.name)
+        try:
+            while not self._stopping.is_set():
+                begun = time.monotonic()
+                if self._work():
+                    pause_seconds = max(COMMIT_SECONDS, self._sink.pause_seconds)
+                    self._stopping.wait(begun + pause_seconds - time.monotonic())
+        except BaseException as error:
+            if not isinstance(error, LockstepError):
+                traceback.print_exception(error)  # a defect, or Spark's: the log shows where
+            self.error = error
+
+    def _work(self) -> bool:
+        """Take what waits, and write it; returns whether something came."""
+        deliveries = self._stream.take(IDLE_SECONDS)
+        if self._stopping.is_set():
+            return False
+        if deliveries is None:  # too far behind the others
+            self._stream = self._readers.subscribe(self.reached)
+            return False
+        if deliveries:
+            started = time.monotonic()
+            self._write(deliveries)
+            self.progress.write_seconds = time.monotonic() - started
+            self.progress.note()
+        self._sink.maintain()
+        reach(Point.BEFORE_NEXT_RECORDS)
+        return bool(deliveries)
+
+    def _write(self, deliveries: Sequence[Delivery]) -> None:
+        """Raises PoisonedRecordError once what precedes the record is committed."""
+        transactions: list[Resumable] = []
+        poison: PoisonedRecordError | None = None
+        try:
+            for delivery in deliveries:
+                for resumable in delivery.transactions:
+                    transactions += self._read(resumable)
+                self._given_up.require_none(delivery.strays, self._sink.wanted)
+        except PoisonedRecordError as error:
+            poison = error
+        self._writer.write(transactions, deliveries[-1].seen_us)
+        if transactions:
+            self._frontier = transactions[-1][0].commit_lsn
+        if poison is not None:
+            raise poison
+
+    def _read(self, resumable: Resumable) -> list[Resumable]:
+        """The transaction with its rows read; nothing if it has come before."""
+        transaction, resume_offset = resumable
+        if self._frontier is not None and transaction.commit_lsn <= self._frontier:
+            return []
+        if transaction.changes is None:
+            return [resumable]
+        rows = self._given_up.read(transaction.changes, self._sink.wanted)
+        return [(replace(transaction, changes=rows), resume_offset)]

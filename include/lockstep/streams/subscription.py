@@ -1,0 +1,97 @@
+"""What a reader has found, on its way to one stream: a queue with a bound."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lockstep.cdc.records import Stray
+from lockstep.streams.runner import Position
+from lockstep.streams.writer import Resumable
+
+QUEUED_CHANGES_MAX = 50_000
+"""Changes that wait for one stream: some 50 MB, shared by all streams for which they wait."""
+
+
+class Delivery(NamedTuple):
+    """What was found in one reading, its rows not read yet.
+
+    transactions: whole, in commit order. strays: messages outside of transactions. position: after
+    them. seen_us: when their last record had been read.
+    """
+
+    transactions: Sequence[Resumable]
+    strays: Sequence[Stray]
+    position: Position
+    seen_us: int
+
+    @property
+    def changes(self) -> int:
+        return sum(len(one.changes or ()) for one, _ in self.transactions)
+
+
+class Subscription:
+    """Of one stream to a reader: filled by the reader's thread, emptied by the stream's."""
+
+    def __init__(self, position: Position) -> None:
+        """position: where the stream is as it comes to the reader."""
+        self._changed = threading.Condition()
+        self._deliveries: deque[Delivery] = deque()
+        self._changes = 0
+        self._in_hand: Position | None = None
+        self._done = self._newest = position
+        self._is_over = False
+        self._error: BaseException | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self._changes >= QUEUED_CHANGES_MAX
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    @property
+    def position(self) -> Position:
+        """Up to where the stream has dealt with everything; any thread may ask."""
+        with self._changed:
+            is_idle = not self._deliveries and self._in_hand is None
+            return self._newest if is_idle else self._done
+
+    def put(self, delivery: Delivery) -> None:
+        with self._changed:
+            self._newest = delivery.position
+            if delivery.transactions or delivery.strays:
+                self._deliveries.append(delivery)
+                self._changes += delivery.changes
+                self._changed.notify_all()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Nothing comes any more: after an error, or since the stream is too far behind."""
+        with self._changed:
+            self._is_over, self._error = True, error
+            self._changed.notify_all()
+
+    def take(self, wait_seconds: float) -> list[Delivery] | None:
+        """All that waits, after waiting for the first; [] when nothing comes, None when it is over.
+
+        What was taken before counts as dealt with. Raises the error that ended it, once all is
+        taken.
+        """
+        deadline = time.monotonic() + wait_seconds
+        with self._changed:
+            self._done, self._in_hand = self._in_hand or self._done, None
+            while not (self._deliveries or self._is_over):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return []
+                self._changed.wait(left)
+            found = list(self._deliveries)
+            if found:
+                self._deliveries.clear()
+                self._changes, self._in_hand = 0, found[-1].position
+                return found
+            if self._error is not None:
+                raise self._error
+            return None
