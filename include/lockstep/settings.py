@@ -64,7 +64,9 @@ class Settings(BaseSettings):
     batch_slice_rows: int = Field(default=250_000, gt=0)
     """Orders one JDBC partition reads at the most; each plans its own joins: few large ones."""
     stream_versions_kept_hours: int = Field(default=1, ge=1)
-    """Older versions of the streams' tables cannot be travelled to: two a second are written."""
+    stream_versions_max: int = Field(default=2_000, ge=100)
+    """Older versions of the streams' tables cannot be travelled to, and of a local table not more
+    than so many: up to 20 a second are written, and each commit lists those that are there."""
     stream_reading: Literal["reader", "micro_batches"] = "reader"
     """How streams read the change topic: once for all of a driver, or by a query of Spark for each
     (mode transaction has one in any case)."""

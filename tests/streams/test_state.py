@@ -20,6 +20,7 @@ class Caching:
     wanted = frozenset({CLIENTS})
     reached = Reached(0, 0)
     cached_rows = 0
+    maintain = None
 
 
 def test_the_state_of_a_stream_is_what_it_caches_and_what_it_waits_with(tmp_path: Path) -> None:

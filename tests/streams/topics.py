@@ -136,9 +136,16 @@ class ReadHere:
         except PoisonedRecordError as error:
             self._reader._end(error)
         self.next_offset += len(values)
-        self.runner._work()
+        self._work()
         if self._stream.is_over:
-            self.runner._work()
+            self._work()
+
+    def _work(self) -> None:
+        """And what is due next to it, at once: a crash there comes where it belongs."""
+        self.runner._work()
+        look = self.runner._upkeep._look
+        if look is not None:
+            look.result()
 
 
 def _parts(

@@ -24,9 +24,8 @@ def hourly(start: Start, end: End) -> None:
 def stream(start: Start, end: End, mode: Modes = None) -> None:
     """Check the changes of [START, END)'s rows in the streams, and the verdict on them.
 
-    It is about the window's newest comparison with each mode, in the version of the stream's table
-    that was compared, kept for LOCKSTEP_STREAM_VERSIONS_KEPT_HOURS, an hour by default. Exit
-    codes are those of `quality hourly`.
+    It is about the window's newest comparison with each mode, and the changes up to the stream's
+    frontier of then. Exit codes are those of `quality hourly`.
     """
     from lockstep.quality.command import check_streams
 

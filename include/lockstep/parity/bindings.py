@@ -20,7 +20,7 @@ from lockstep.parity.sides import Sides
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.settings import Settings
-from lockstep.sinks.window_conditions import inside, of_time
+from lockstep.sinks.window_conditions import inside, of_time, up_to
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,9 +46,9 @@ def _scanned(session: "SparkSession", sides: Sides) -> tuple["DataFrame", "DataF
     """What sides.few gives, as Spark reads it, of any number of rows."""
     plan, window, ready = sides.plan, sides.window, sides.ready
     time, key = quoted(plan.time), [quoted(name) for name in plan.key]
-    batch = _at(session, sides.settings, plan.hourly_table, ready.batch_version)
+    batch = _read(session, sides.settings, plan.hourly_table, versionAsOf=ready.batch_version)
     batch = batch.where(inside(window, time))
-    log = _at(session, sides.settings, plan.change_log(sides.mode), ready.stream_version)
+    log = _read(session, sides.settings, plan.change_log(sides.mode)).where(up_to(ready.frontier))
     keys = batch.select(*key).union(log.where(of_time(window, time)).select(*key))
     if bounds := sides.key_bounds:
         log = log.where(f"{key[0]} BETWEEN {bounds.least} AND {bounds.greatest}")
@@ -65,9 +65,8 @@ def bind_repaired(session: "SparkSession", plan: Plan, cuts: Cuts) -> None:
     session.createDataFrame(table_of(rows, schema)).createOrReplaceTempView(REPAIRED)
 
 
-def _at(spark: "SparkSession", settings: Settings, table: str, version: int) -> "DataFrame":
-    reader = spark.read.format("delta").option("versionAsOf", version)
-    return reader.load(settings.table_uri(table))
+def _read(spark: "SparkSession", settings: Settings, table: str, **options: object) -> "DataFrame":
+    return spark.read.format("delta").options(**options).load(settings.table_uri(table))
 
 
 def _of_key(plan: Plan, batch: "DataFrame", is_repeated: bool) -> "DataFrame":

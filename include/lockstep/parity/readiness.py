@@ -26,7 +26,9 @@ from lockstep.sources.side_snapshots import read_side_snapshots
 
 @dataclass(frozen=True)
 class Readiness:
-    """Both sides at one version each, and what stands against comparing them.
+    """Both sides at one point each, and what stands against comparing them.
+
+    The stream's is its frontier; stream_version is the newest there was, for people to read.
 
     repairs: of the run's rows, the oldest first; a row is compared at its last repair's cut.
 

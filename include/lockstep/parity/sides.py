@@ -1,6 +1,8 @@
-"""The two tables of a window's comparison, each at one version, read by delta-rs.
+"""The two tables of a window's comparison, each at one point of its history, read by delta-rs.
 
-Where Spark would take a job for an answer, or seconds for the files of few rows.
+The hourly table at a version. The change log up to a frontier: it is only appended to, so that
+later versions say the same of it, and those of before need not be kept. Here is what Spark would
+take a job for, or seconds for the files of few rows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +20,7 @@ from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import quoted
 from lockstep.settings import Settings
-from lockstep.sinks.window_conditions import inside, of_time
+from lockstep.sinks.window_conditions import inside, of_time, up_to
 from lockstep.sources.delta import column_types, open_table, run_query
 
 ROWS_MAX = 10_000
@@ -41,7 +43,7 @@ class KeyBounds:
 
 @dataclass(frozen=True)
 class Sides:
-    """A window of the hourly table and of a mode's change log, at the versions of `ready`."""
+    """A window of the hourly table and of a mode's change log, at the points of `ready`."""
 
     settings: Settings
     plan: Plan
@@ -56,8 +58,7 @@ class Sides:
 
     @cached_property
     def log(self) -> DeltaTable:
-        uri = self.settings.table_uri(self.plan.change_log(self.mode))
-        return open_table(uri, self.ready.stream_version)
+        return open_table(self.settings.table_uri(self.plan.change_log(self.mode)))
 
     def differing_columns(self) -> list[str]:
         """Where the compared columns of the two tables are absent or of different types."""
@@ -145,7 +146,9 @@ class Sides:
         return found.cast(wanted) if found.num_rows else wanted.empty_table()
 
     def _answer(self, query: str) -> pa.Table:
-        return run_query(query, {"hourly": self.hourly, "log": self.log}).read_all()
+        tables = {"hourly": self.hourly, "whole_log": self.log}
+        log = f"SELECT * FROM whole_log WHERE {up_to(self.ready.frontier)}"  # noqa: S608
+        return run_query(f"WITH log AS ({log}) {query}", tables).read_all()
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -7,7 +7,13 @@
 -- is_after_earlier: rows come into the table in the order of written_at, those of one commit at
 -- once. latency_seconds: null for rows of the initial snapshot, which there was no stream to write.
 -- Epochs are subtracted, not times: of a duration date_part('epoch', ...) may drop the fraction.
-WITH window_rows AS (
+WITH change_log AS (
+    SELECT *
+    FROM whole_log
+    WHERE commit_lsn IS NULL OR ${up_to_frontier}
+),
+
+window_rows AS (
     SELECT DISTINCT ${key}
     FROM change_log
     WHERE ${in_window}

@@ -9,12 +9,13 @@ from lockstep.model.window import Window
 from lockstep.pipeline.result import Result
 from lockstep.pipeline.row_keys import quoted
 from lockstep.quality.row_sql import in_window
+from lockstep.sinks.window_conditions import up_to
 
 _CHANGES = Template(Path(__file__).with_name("change_log.sql").read_text(encoding="utf-8"))
 
 
-def changes_sql(result: Result, window: Window) -> str:
-    """change_log.sql for a result: of all changes without a time."""
+def changes_sql(result: Result, window: Window, frontier: int | None = None) -> str:
+    """change_log.sql for a result. frontier: of changes up to this commit LSN; None: of all."""
     names = [quoted(name) for name in result.key]
     return _CHANGES.substitute(
         key=", ".join(_qualified(names)),
@@ -25,6 +26,7 @@ def changes_sql(result: Result, window: Window) -> str:
         has_key=_each_is(names, "NOT NULL"),
         values_are_null=_each_is(map(quoted, result.values), "NULL") or "TRUE",
         in_window=in_window(result, window, "change_log."),
+        up_to_frontier=up_to(frontier),
         snapshot_lsn=SNAPSHOT_COMMIT_LSN,
     )
 

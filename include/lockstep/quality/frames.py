@@ -93,13 +93,17 @@ def column_labels(frame: pa.Table) -> Callable[[int], str]:
     return lambda place: str(frame.column(0)[place].as_py())
 
 
-def changes_frame(change_log: DeltaTable, result: Result, window: Window) -> pa.Table:
+def changes_frame(
+    change_log: DeltaTable, result: Result, window: Window, frontier: int | None = None
+) -> pa.Table:
     """All changes of the window's rows, one row each, as change_log.sql gives them.
 
-    Raises LakehouseError when they cannot be read.
+    frontier: those up to this commit LSN, and those without one. Raises LakehouseError when they
+    cannot be read.
     """
     try:
-        return _answer(changes_sql(result, window), {"change_log": change_log}, result.key)
+        sql = changes_sql(result, window, frontier)
+        return _answer(sql, {"whole_log": change_log}, result.key)
     except (QueryError, pa.ArrowException) as error:
         raise _unreadable(change_log, window, error) from error
 

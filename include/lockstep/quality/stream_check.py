@@ -37,23 +37,21 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     """Check what a comparison read of a stream, and its verdict, and build their Data Docs.
 
     line: of the ledger, its verdict one of COMPARED. A window without orders passes. Checking a
-    comparison again adds a result and changes nothing else. Raises LakehouseError when the version
-    of the change log that was compared is gone (they are kept for
-    settings.stream_versions_kept_hours), PipelineError when the pipeline's folder cannot be used,
-    QualityStoreError when HOME/quality cannot be used.
+    comparison again adds a result and changes nothing else. Raises LakehouseError when the change
+    log cannot be read, PipelineError when the pipeline's folder cannot be used, QualityStoreError
+    when HOME/quality cannot be used.
     """
     started = time.monotonic()
     plan = plan_named(settings.project, settings.names.pipeline)
-    # Step 1: the version that was compared.
-    uri = settings.table_uri(settings.names.change_log(line.mode))
-    change_log = delta.open_table(uri, line.stream_version)
+    # Step 1: the changes that were compared are those up to the stream's frontier of then.
+    change_log = delta.open_table(settings.table_uri(settings.names.change_log(line.mode)))
     columns = {**plan.result.columns, **change_columns(line.mode)}
     # Step 2: the changes, unless they are of another shape and cannot be read as declared.
     parity_suite = Suite("parity", PARITY_CHECKS, plan.fact.name.name)
     compared = _parity_frame(line)
     parts = [
         Part(parity_suite, compared, frames.column_labels(compared)),
-        *change_parts(change_log, plan, columns, line.window),
+        *change_parts(change_log, plan, columns, line.window, line.stream_frontier),
     ]
     # Step 3: one gx_checkpoint over verdict, columns and changes.
     subject = sql_name(settings.names.change_log(line.mode))
@@ -62,17 +60,22 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
 
 
 def change_parts(
-    change_log: DeltaTable, plan: Plan, columns: Mapping[str, str], window: Window
+    change_log: DeltaTable,
+    plan: Plan,
+    columns: Mapping[str, str],
+    window: Window,
+    frontier: int | None = None,
 ) -> list[Part]:
     """The columns of a change log, and the window's changes if they are as declared.
 
-    columns: name and Delta type of each, as declared.
+    frontier: changes up to this commit LSN alone. columns: name and Delta type of each, as
+    declared.
     """
     found = frames.columns_frame(change_log, columns, (CHANGE_PARTITION,))
     parts = [Part(COLUMN_SUITE, found, frames.column_labels(found))]
     if frames.is_as_declared(found):
         suite = Suite(CHANGE_SUITE, change_checks(plan.result), CHANGES)
-        changes = frames.changes_frame(change_log, plan.result, window)
+        changes = frames.changes_frame(change_log, plan.result, window, frontier)
         parts.append(Part(suite, changes, frames.key_labels(changes, plan.row_keys)))
     return parts
 

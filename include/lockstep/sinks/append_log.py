@@ -7,9 +7,13 @@ whatever a micro-batch's number or Spark's own files say: what lies at or before
 never written again. Commits are made by delta-rs from the one process that holds the writer's lock.
 """
 
+import logging
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import (
@@ -21,11 +25,14 @@ from deltalake import (
     WriterProperties,
     write_deltalake,
 )
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lockstep.errors import LakehouseError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.row_keys import literal
+from lockstep.sinks.local_lakehouse import local_folder
+
+log = logging.getLogger(__name__)
 
 FRONTIER_APP_ID = "lockstep/frontier"
 RESUME_APP_ID = "lockstep/resume_offset"
@@ -34,10 +41,15 @@ APPEND_ONLY = "delta.appendOnly"
 MAINTAIN_COMMITS = 100
 """Commits between two compactions: appending costs 5 ms with no file in the table's log since the
 last one, 15 ms with a hundred, 55 ms with five hundred."""
-COMPACTED_BYTES = 32 * 1024**2
-"""Files of this size are not rewritten by a later compaction."""
+JOINED_BYTES, COMPACTED_BYTES = 1024**2, 32 * 1024**2
+"""Files of this size are not rewritten by a later compaction: by most, and by every
+VACUUM_MAINTENANCES-th, so that the rows of a busy day are not rewritten every few seconds."""
 VACUUM_MAINTENANCES = 20
-"""Compactions between two removals of files that no kept version needs."""
+"""Compactions between two of large files and removals of files that no kept version needs."""
+VACUUM_SECONDS = 600.0
+"""Such a removal lists the whole folder: one process makes no more of them."""
+VERSION_DIGITS = 20
+"""The beginning of the name of each entry of a log."""
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 WRITER = WriterProperties(compression="ZSTD")
 
@@ -65,16 +77,17 @@ def capture_id_of(table: DeltaTable) -> int | None:
     return table.transaction_version(CAPTURE_APP_ID)
 
 
-def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
+def tidy(table: DeltaTable, vacuum_hours: int | None, target_bytes: int = COMPACTED_BYTES) -> None:
     """Compact small files and shorten the log; no reader sees other rows.
 
     vacuum_hours: remove files that no version of so many last hours needs; None removes none. All
         files are looked at (full): a checkpoint forgets a removed file after as many hours, so
         that by the log alone those of the last compaction would go, and others stay for ever.
+    target_bytes: files of this size stay as they are.
     """
     reach(Point.BEFORE_COMPACTION)
     table.optimize.compact(
-        target_size=COMPACTED_BYTES,
+        target_size=target_bytes,
         writer_properties=WRITER,
         post_commithook_properties=NO_HOOKS,
     )
@@ -93,8 +106,30 @@ def tidy(table: DeltaTable, vacuum_hours: int | None) -> None:
         reach(Point.AFTER_VACUUM)
 
 
+def forget_versions(folder: Path, newest: int) -> None:
+    """Remove the entries of a local table's log that its `newest` versions do not need.
+
+    Those are what lies before the last checkpoint that is older than they are
+    (https://github.com/delta-io/delta/blob/master/PROTOCOL.md: log cleanup). The oldest go first,
+    so that a reader never finds a gap.
+    """
+    log = folder / "_delta_log"
+    entries = sorted(path for path in log.iterdir() if path.name[:VERSION_DIGITS].isdigit())
+    versions = [int(path.name[:VERSION_DIGITS]) for path in entries]
+    oldest = max(versions, default=0) - newest + 1
+    checkpoints = [
+        version
+        for version, path in zip(versions, entries, strict=True)
+        if path.name.endswith(".checkpoint.parquet") and version <= oldest
+    ]
+    first_kept = max(checkpoints, default=0)
+    for version, path in zip(versions, entries, strict=True):
+        if version < first_kept:
+            path.unlink(missing_ok=True)
+
+
 class Maintenance:
-    """When a table's writer tidies it up: each time its version passes another MAINTAIN_COMMITS.
+    """When a table is tidied up: each time its version passes another MAINTAIN_COMMITS.
 
     The table's version says so and no count in memory, so that a writer that is often restarted
     does not put it off.
@@ -103,6 +138,7 @@ class Maintenance:
     def __init__(self, version: int) -> None:
         """version: the table's, at the writer's start."""
         self._maintained = version // MAINTAIN_COMMITS
+        self._vacuumed_at = -math.inf
 
     def is_due(self, version: int) -> bool:
         """Whether the table is to be tidied up at this version."""
@@ -116,9 +152,16 @@ class Maintenance:
         if not self.is_due(table.version()):
             return False
         self._maintained = table.version() // MAINTAIN_COMMITS
-        is_vacuum_due = self._maintained % VACUUM_MAINTENANCES == 0
+        is_large = self._maintained % VACUUM_MAINTENANCES == 0
+        is_vacuum_due = is_large and time.monotonic() - self._vacuumed_at >= VACUUM_SECONDS
+        if is_vacuum_due:
+            self._vacuumed_at = time.monotonic()
+        target_bytes = COMPACTED_BYTES if is_large else JOINED_BYTES
         with translate_delta_errors(table.table_uri):
-            tidy(table, kept_hours if is_vacuum_due else None)
+            try:
+                tidy(table, kept_hours if is_vacuum_due else None, target_bytes)
+            except CommitFailedError as error:  # the writer was quicker, many times in a row
+                log.info("%s is compacted later: %s", table.table_uri, error)
             table.update_incremental()
         return True
 
@@ -126,7 +169,7 @@ class Maintenance:
 class AppendLog:
     """One table, opened for its one writer. Its methods raise LakehouseError with the reason."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a table is made with
         self,
         uri: str,
         schema: pa.Schema,
@@ -134,10 +177,13 @@ class AppendLog:
         versions_kept_hours: int,
         capture_id: int | None = None,
         description: str | None = None,
+        *,
+        versions_max: int | None = None,
     ) -> None:
         """Open the table, or make an empty one with these columns and this description.
 
         capture_id: which capture its rows are of; None leaves what the table says of that.
+        versions_max: kept in its log at most, on a local file system; None: all of the kept hours.
         A table that lacks only the last columns, as an earlier version made it, gets them now; its
         rows have nulls there.
         """
@@ -145,12 +191,13 @@ class AppendLog:
         self._capture_id = capture_id
         self.schema = schema
         self._partition = partition
-        self._kept_hours = versions_kept_hours
+        self._kept_hours, self._versions_max = versions_kept_hours, versions_max
         self._description = description
         with translate_delta_errors(uri):
             self._table = self._opened()
             self._add_new_columns()
         self._maintenance = Maintenance(self._table.version())
+        self._is_tidied = False
         self._require_columns()
         self.reached = reached_of(self._table)
 
@@ -220,14 +267,26 @@ class AppendLog:
     def maintain(self) -> bool:
         """Every now and then: compact small files, shorten the log, remove what is not needed.
 
-        Readers see the same rows before, during and after. Returns whether it was time.
+        Readers see the same rows before, during and after. Returns whether it was time. Another
+        thread than the writer's may call it, one at a time: Delta's own rules order their commits.
         """
-        return self._maintenance.tidy_when_due(self._table, self._kept_hours)
+        if not self._maintenance.is_due(self._table.version()):
+            return False
+        with translate_delta_errors(self.uri):
+            table = DeltaTable(self.uri)
+        self._maintenance.tidy_when_due(table, self._kept_hours)
+        folder = local_folder(self.uri)
+        if folder is not None and self._versions_max is not None:
+            with translate_delta_errors(self.uri):
+                forget_versions(folder, self._versions_max)
+        self._is_tidied = True
+        return True
 
     def _commit(self, rows: pa.Table, marks: CommitProperties) -> None:
         if rows.num_rows:
             self._write(rows, marks)
             return
+        self._look_again()
         self._table.create_write_transaction(
             [],
             "append",
@@ -237,7 +296,14 @@ class AppendLog:
         )
         self._table.update_incremental()
 
+    def _look_again(self) -> None:
+        """After a maintenance: what a commit would look through may be gone from the log."""
+        if self._is_tidied:
+            self._is_tidied = False
+            self._table.update_incremental()
+
     def _write(self, rows: pa.Table | pa.RecordBatchReader, marks: CommitProperties) -> None:
+        self._look_again()
         write_deltalake(
             self._table,
             rows,

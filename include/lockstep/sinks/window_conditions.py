@@ -1,4 +1,4 @@
-"""The rows of a window as a condition, in SQL that Spark and DataFusion both read."""
+"""Rows of a window, and up to a frontier, as conditions in the SQL of Spark and DataFusion."""
 
 from datetime import datetime, timedelta
 
@@ -34,6 +34,11 @@ def of_time(window: Window, time: str) -> str:
         f"{time} >= TIMESTAMP '{window.start.isoformat()}' "
         f"AND {time} < TIMESTAMP '{window.end.isoformat()}'"
     )
+
+
+def up_to(frontier: int | None) -> str:
+    """The condition for a change of a change log that it had at this frontier; None: for any."""
+    return "TRUE" if frontier is None else f"commit_lsn <= {frontier}"
 
 
 def _within_day(instant: datetime) -> timedelta:

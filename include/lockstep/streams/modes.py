@@ -203,7 +203,7 @@ class Modes:
             for name, table in self.captured.items()
             if self.snapshots.of_late(name) is None
         }
-        return history_log(uri, of_first, kept_hours, capture_id)
+        return history_log(uri, of_first, kept_hours, capture_id, target.stream_versions_max)
 
     def _history(
         self, target: Settings, capture_id: int, progressed: Callable[[], None]

@@ -21,6 +21,7 @@ from lockstep.streams.runner import Position, Runner
 from lockstep.streams.sink import Sink
 from lockstep.streams.source_reader import SourceReaders
 from lockstep.streams.subscription import Delivery, Subscription
+from lockstep.streams.upkeep import Upkeep
 from lockstep.streams.writer import Resumable, Writer
 
 COMMIT_SECONDS = 0.05
@@ -47,6 +48,7 @@ class ReaderRunner(Runner):
         self._frontier = sink.reached.frontier
         self._stream: Subscription | None = None
         self._stopping = threading.Event()
+        self._upkeep = Upkeep(name, sink.maintain)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self, neighbours: int = 0) -> None:
@@ -59,6 +61,7 @@ class ReaderRunner(Runner):
         if self._stream is not None:
             self._readers.leave(self._stream)
             self._thread.join()
+        self._upkeep.end()
 
     def failure(self) -> BaseException | None:
         if self._stream is None or self._thread.is_alive():
@@ -108,7 +111,7 @@ class ReaderRunner(Runner):
             self._write(deliveries)
             self.progress.write_seconds = time.monotonic() - started
             self.progress.note()
-        self._sink.maintain()
+        self._upkeep.look_after()
         reach(Point.BEFORE_NEXT_RECORDS)
         return bool(deliveries)
 

@@ -94,6 +94,7 @@ def open_change_log(
         settings.stream_versions_kept_hours,
         capture_id,
         plan.version,
+        versions_max=settings.stream_versions_max,
     )
 
 

@@ -33,14 +33,22 @@ def history_log(
     tables: Mapping[TableName, PlannedTable],
     versions_kept_hours: int,
     capture_id: int | None,
+    versions_max: int | None = None,
 ) -> AppendLog:
     """The history's table, for its one writer; made if there is none.
 
     tables: which a new one is to keep, all of the connector's own snapshot. One that is there may
-    lack some of them, and gets them by history_tables.py. capture_id: of what it will append.
-    Raises LakehouseError.
+    lack some of them, and gets them by history_tables.py.
+    capture_id: of what it will append. versions_max: as of AppendLog. Raises LakehouseError.
     """
-    log = AppendLog(uri, SCHEMA, HISTORY_PARTITION, versions_kept_hours, capture_id)
+    log = AppendLog(
+        uri,
+        SCHEMA,
+        HISTORY_PARTITION,
+        versions_kept_hours,
+        capture_id,
+        versions_max=versions_max,
+    )
     if not log.description and KEPT_TABLES not in log.properties:
         log.set_property(KEPT_TABLES, kept_text(kept_of(tables.values())))
     return log

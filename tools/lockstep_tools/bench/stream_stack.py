@@ -35,6 +35,7 @@ def stream_stack(settings: Settings, services: Sequence[str] = ("connect",)) -> 
         connect_host="127.0.0.1",
         # What was written in the run is read at its end, from the tables' files.
         stream_versions_kept_hours=24,
+        stream_versions_max=1_000_000,
         **ports,
     )
     _remove(own)
