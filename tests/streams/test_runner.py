@@ -16,6 +16,7 @@ from lockstep.errors import StreamError
 from lockstep.faults import Point
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import Reached
 from lockstep.sources import change_topic
 from lockstep.streams import published
 from lockstep.streams import sink as sinking
@@ -24,6 +25,8 @@ from lockstep.streams.follower import Follower
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.micro_batches import MicroBatches, Stage
 from lockstep.streams.sink import ChangeLogSink
+from lockstep.streams.source_reader import SourceReader
+from lockstep.streams.subscription import Subscription
 from pizzeria.names import OUTBOX, QUARANTINED_RECORDS
 
 from tests.cdc.histories import placed
@@ -241,6 +244,19 @@ def test_a_stream_that_runs_passes_a_record_that_is_given_up_meanwhile(
         run(home, values, lambda: next(looks, [OffsetRange(first, first)]))
     assert refused.value.offset == second
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]
+
+
+def test_what_comes_twice_is_written_once_also_when_both_wait_together(home: Settings) -> None:
+    """As when a stream goes over to the reader ahead."""
+    one = ReadHere(None, home, StreamMode.OUTBOX)
+    values = [*SNAPSHOT, *order(1), *order(2), *order(3)]
+    ahead = SourceReader(one.readers, Subscription(one.runner.position), Reached(None, 0))
+    ahead.streams = [one.runner._stream]
+    last_of_first = len(SNAPSHOT) + 2 * len(order(1))
+    one.reader._take(list(enumerate(values[:last_of_first])))
+    ahead._take(list(enumerate(values)))
+    one.take([])
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3]
 
 
 MESSAGE_OUTSIDE = json.dumps(

@@ -124,7 +124,7 @@ class ReadHere:
         readers = SourceReaders(settings, GivenUp(look, envelopes), xid_near=100)
         self.next_offset = reached.resume_offset
         self._stream = Subscription(Position(reached.resume_offset, reached.frontier, None))
-        self._reader = SourceReader(readers, self._stream, reached)
+        self.readers, self.reader = readers, SourceReader(readers, self._stream, reached)
         self.runner = ReaderRunner(settings, mode, sink, readers=readers, given_up=given_up)
         self.runner._stream = self._stream
         in_mode(mode)
@@ -132,9 +132,9 @@ class ReadHere:
     def take(self, values: Sequence[bytes | None]) -> None:
         """The next records of the topic. Raises what ends the stream."""
         try:
-            self._reader._take(list(enumerate(values, start=self.next_offset)))
+            self.reader._take(list(enumerate(values, start=self.next_offset)))
         except PoisonedRecordError as error:
-            self._reader._end(error)
+            self.reader._end(error)
         self.next_offset += len(values)
         self._work()
         if self._stream.is_over:

@@ -45,7 +45,7 @@ class ReaderRunner(Runner):
         """given_up: decodes the rows."""
         super().__init__(Writer(settings, name, sink, given_up))
         self._sink, self._readers, self._given_up = sink, readers, given_up
-        self._frontier = sink.reached.frontier
+        self._frontier = sink.reached.frontier  # of the last transaction taken
         self._stream: Subscription | None = None
         self._stopping = threading.Event()
         self._upkeep = Upkeep(name, sink.maintain)
@@ -127,8 +127,6 @@ class ReaderRunner(Runner):
         except PoisonedRecordError as error:
             poison = error
         self._writer.write(transactions, deliveries[-1].seen_us)
-        if transactions:
-            self._frontier = transactions[-1][0].commit_lsn
         if poison is not None:
             raise poison
 
@@ -137,7 +135,8 @@ class ReaderRunner(Runner):
         transaction, resume_offset = resumable
         if self._frontier is not None and transaction.commit_lsn <= self._frontier:
             return []
-        if transaction.changes is None:
-            return [resumable]
-        rows = self._given_up.read(transaction.changes, self._sink.wanted)
-        return [(replace(transaction, changes=rows), resume_offset)]
+        if transaction.changes is not None:
+            rows = self._given_up.read(transaction.changes, self._sink.wanted)
+            transaction = replace(transaction, changes=rows)
+        self._frontier = transaction.commit_lsn
+        return [(transaction, resume_offset)]
