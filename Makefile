@@ -35,7 +35,7 @@ mutants: setup ## Break copies of the core in forty ways: each must fail a test 
 lint: setup ## Check style and formatting of Python and SQL
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/sqlfluff lint --rules layout,capitalisation include/sql examples/pizzeria/pizzeria/demo tools/lockstep_tools/soak/sql
+	@$(BIN)/sqlfluff lint --rules layout,capitalisation include/sql examples/pizzeria/pizzeria/demo tools/lockstep_tools/soak/sql tools/lockstep_tools/bench/peer/sql
 
 format: setup ## Format Python, and repair what can be repaired safely
 	@$(BIN)/ruff check --fix .

@@ -21,6 +21,8 @@ OUTSIDE = ("examples", "tools")
 OURS = {"lockstep", "lockstep_tools", "pizzeria", "tests"}
 PEERS = {"datacompy"}
 """Of `lockstep bench`: of no use in production."""
+IN_OWN_ENVIRONMENTS = {"pyflink"}
+"""Of a peer that `lockstep bench` installs apart from ours, with hashes of its own."""
 MODULES_OF_OTHER_NAMES = {"airflow": "apache-airflow"}
 """airflow is a namespace that many packages share."""
 
@@ -70,7 +72,8 @@ def undeclared(sources: dict[str, str], declared: set[str]) -> list[str]:
     providers = packages_distributions()
     found = []
     for file, source in sources.items():
-        for module in set(imported(source)) - set(sys.stdlib_module_names) - OURS:
+        known_elsewhere = {*sys.stdlib_module_names, *OURS, *IN_OWN_ENVIRONMENTS}
+        for module in set(imported(source)) - known_elsewhere:
             known = providers.get(module, [module])
             names = {canonical(MODULES_OF_OTHER_NAMES.get(module, name)) for name in known}
             if not names & declared:

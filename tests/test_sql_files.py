@@ -15,6 +15,7 @@ from tests.project import PROJECT_DIR
 
 EXAMPLE = Path("examples", "pizzeria", "pizzeria")
 SOAK = Path("tools", "lockstep_tools", "soak")
+PEER = Path("tools", "lockstep_tools", "bench", "peer")
 FOLDERS = {
     Path("include", "lockstep", "quality"): "spark",  # its dialect knows ${names}
     Path("include", "lockstep", "sources"): "postgres",
@@ -23,6 +24,7 @@ FOLDERS = {
     Path("include", "sql"): "spark",
     EXAMPLE / "demo" / "sql": "spark",
     EXAMPLE / "shop": "postgres",
+    PEER / "sql": "spark",  # Flink's own quotes are the same
     SOAK / "sql": "spark",
     Path("include", "lockstep", "streams"): "postgres",  # DataFusion's quotes are the same
     SOAK / "postgres": "postgres",

@@ -1,0 +1,1 @@
+"""`lockstep bench flink`: stream mode `outbox` next to Apache Flink, on the same change topic."""
