@@ -123,16 +123,17 @@ def latency_of(
     parts = latency_seconds(rows, visible)
     heard = np.array([placed.acknowledged_ns[order] for order in rows["order_id"].to_pylist()])
     seen = (visible.astype("datetime64[ns]").astype(np.int64) - heard) / 1e9
-    total, *hops = (_distribution(values) for values in parts.values())
+    total, *hops = (distribution(values) for values in parts.values())
     return ModeLatency(
         mode,
         rows.num_rows,
         dict(zip(parts, (total, *hops), strict=True)),
-        _distribution(seen),
+        distribution(seen),
         sum(hop.mean for hop in hops) / float(np.mean(seen)),
     )
 
 
-def _distribution(values: NDArray[np.float64]) -> Distribution:
+def distribution(values: NDArray[np.float64]) -> Distribution:
+    """Of seconds, at least one."""
     p50, p95, p99 = np.quantile(values, [0.5, 0.95, 0.99])
     return Distribution(float(p50), float(p95), float(p99), float(np.mean(values)))

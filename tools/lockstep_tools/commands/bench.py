@@ -30,6 +30,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 def register(app: typer.Typer) -> None:
     """Add the group to the application."""
+    from lockstep_tools.commands.bench_flink import bench_flink
+
+    group.command("flink")(bench_flink)
     app.add_typer(group, name="bench", help="Benchmarks, next to a peer if there is one.")
 
 
@@ -164,7 +167,7 @@ def bench_latency(
     """
     from lockstep_tools.bench.latency import measure, require_accounted
 
-    measured = _on_own_stack(
+    measured = on_own_stack(
         lambda settings, on_progress: measure(settings, _modes(mode), rate, seconds, on_progress),
         _latency_report,
         as_json=as_json,
@@ -177,7 +180,7 @@ def _modes(chosen: list[ModeOrAll] | None) -> list[StreamMode]:
     return [mode for mode in StreamMode if mode in named or ModeOrAll.all in named]
 
 
-def _on_own_stack(
+def on_own_stack(
     measure: Callable[[Settings, Callable[[str], None]], _Measured],
     report: Callable[[_Measured], Iterable[RenderableType]],
     *,
@@ -239,7 +242,7 @@ def bench_throughput(
     """A backlog drained: Debezium alone, then each mode alone on what Debezium wrote."""
     from lockstep_tools.bench.throughput import measure
 
-    _on_own_stack(
+    on_own_stack(
         lambda settings, on_progress: measure(settings, _modes(mode), orders, on_progress),
         lambda measured: [_throughput_table(measured)],
         as_json=as_json,
