@@ -1,8 +1,8 @@
 """Runs one Flink job; started by Flink's own Python, so nothing of Lockstep is imported here.
 
-Its one argument names a private file in JSON: `configuration`, by option, and `statements`, of
-which the last is the job. It ends when the job does, and fails when that fails. It also ends when
-the benchmark does, however that ends; its JVM follows.
+Its arguments are a private file in JSON, and the benchmark's pid. The file has `configuration`, by
+option, and `statements`, of which the last is the job. The script ends when the job does, and fails
+when that fails. It also ends when the benchmark does, however that ends; its JVM follows.
 """
 
 import json
@@ -24,9 +24,9 @@ def end_with(parent: int) -> None:
     os._exit(1)
 
 
-def main(job_file: str) -> None:
+def main(job_file: str, benchmark: str) -> None:
     """Run the job until it ends."""
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with, args=(int(benchmark),), daemon=True).start()
     job = json.loads(Path(job_file).read_text(encoding="utf-8"))
     environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     for name, value in job["configuration"].items():

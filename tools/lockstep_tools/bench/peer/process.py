@@ -1,5 +1,6 @@
 """Flink as a process: started from a private job file, watched until all its tasks run, ended."""
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -80,14 +81,14 @@ def _launch(flink: Flink, job: FlinkJob, home: Path, memory: str) -> Launch:
     write_private(logging, LOGGING)
     return Launch(
         # Isolated (-I): a module next to the script would be taken for one of Flink's Python.
-        command=[str(flink.python), "-I", str(SCRIPT), str(job_file)],
+        command=[str(flink.python), "-I", str(SCRIPT), str(job_file), str(os.getpid())],
         log=bounded_log(home, job.name),
         environment={
             **java_environment(),
             "TMPDIR": str(folder),
             "FLINK_LOG_DIR": str(folder),
             "LOG4J_PROPERTIES": str(logging),
-            "JVM_ARGS": f"-Xmx{memory}",
+            "JAVA_TOOL_OPTIONS": f'-Xmx{memory} "-Djava.io.tmpdir={folder}"',
             # Else PyFlink serves Python functions, of which the job has none, on all addresses.
             "_python_worker_execution_mode": "process",
         },
