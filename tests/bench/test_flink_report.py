@@ -1,9 +1,11 @@
 """`lockstep bench flink`: medians, ratios, the tables, and what processes took in the window."""
 
+import math
 from pathlib import Path
 
 import pytest
 from lockstep_tools.bench.latency import Distribution
+from lockstep_tools.bench.memory import MIB
 from lockstep_tools.bench.peer import report
 from lockstep_tools.bench.peer.chart import points, save_chart
 from lockstep_tools.bench.peer.compare import Drain, Latency, Load, Measured
@@ -20,7 +22,7 @@ PEER = "Flink to Paimon"
 
 
 def latency(p50: float, cores: float = 0.5, mib: float = 1000.0) -> Latency:
-    return Latency(3000, Distribution(p50, 2 * p50, 3 * p50, p50), cores, mib, 0.002)
+    return Latency(3000, Distribution(p50, 2 * p50, 3 * p50, p50), cores, 0.25, mib, 0.002)
 
 
 LATENCIES = {
@@ -47,9 +49,9 @@ def test_a_drain_is_counted_with_its_start_and_without() -> None:
 
 def test_the_tables_fit_a_terminal_of_100_columns() -> None:
     shown = lines_of(command._latency_table(LOAD, {**LATENCIES, "Flink to Kafka": [latency(0.1)]}))
-    assert f"{OURS} 80 160 240 0.50 1,000 50 to 90" in shown
-    assert f"times {PEER} 0.50 0.50 0.50 1.00 1.00" in shown
-    assert "times Flink to Kafka 0.80 0.80 0.80 1.00 1.00" in shown
+    assert f"{OURS} 80 160 240 0.50 0.25 1,000 50 to 90" in shown
+    assert f"times {PEER} 0.50 0.50 0.50 1.00 1.00 1.00" in shown
+    assert "times Flink to Kafka 0.80 0.80 0.80 1.00 1.00 1.00" in shown
     drains = {OURS: [Drain(30_000, 9.0, 4.0)], PEER: [Drain(30_000, 6.0, 5.0)]}
     shown = lines_of(command._drain_table(LOAD, drains))
     assert f"{OURS} 9.0 4.0 13.0 4.0 to 4.0" in shown
@@ -72,20 +74,27 @@ def test_every_round_is_a_point_of_the_chart_of_each_percentile(tmp_path: Path) 
 
 
 def test_cores_and_memory_are_those_of_the_window() -> None:
-    samples = [
-        Sample(at, cpu, mib * 1024**2)
-        for at, cpu, mib in [
-            (0, 0, 900),
-            (10, 20, 100),
-            (15, 21, 300),
-            (20, 25, 200),
-            (30, 99, 900),
-        ]
+    taken = [
+        (0, 0, 0, 900),
+        (10, 20, 40, 100),
+        (15, 21, 45, 300),
+        (20, 25, 60, 200),
+        (30, 99, 99, 9),
     ]
-    assert usage_between(samples, 10, 20) == Usage(busy_cores=0.5, peak_mib=300)
+    samples = [Sample(at, own, machine, mib * MIB) for at, own, machine, mib in taken]
+    found = usage_between(samples, 10, 20)
+    assert found == Usage(busy_cores=0.5, other_cores=1.5, peak_mib=300)
 
 
-@pytest.mark.parametrize("samples", [[], [Sample(5, 1, 1)], [Sample(5, 3, 1), Sample(6, 0, 0)]])
+def test_a_ratio_to_nothing_is_no_number() -> None:
+    nothing = {"busy cores": 0.0}
+    found = report.ratios({OURS: {"busy cores": 1.0}, PEER: nothing})
+    assert math.isnan(found[PEER]["busy cores"])
+
+
+@pytest.mark.parametrize(
+    "samples", [[], [Sample(5, 1, 1, 1)], [Sample(5, 3, 3, 1), Sample(6, 0, 4, 0)]]
+)
 def test_a_window_without_a_rate_is_refused(samples: list[Sample]) -> None:
     with pytest.raises(MeasurementError):
         usage_between(samples, 0, 10)

@@ -68,8 +68,8 @@ def _report(measured: "Measured") -> Iterable[RenderableType]:
     yield _latency_table(measured.load, measured.latencies)
     late = max(one.late_seconds_max for rounds in measured.latencies.values() for one in rounds)
     yield (
-        f"Latest order {late * 1000:,.0f} ms after it was due. Cores and memory are those of a "
-        "side's own processes, without PostgreSQL, Connect and Kafka."
+        f"Latest order {late * 1000:,.0f} ms after it was due. Busy cores and memory are those of "
+        "a side's own processes; other cores: PostgreSQL, Connect, Kafka, and all else that runs."
     )
 
 

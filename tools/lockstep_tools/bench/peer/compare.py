@@ -47,11 +47,15 @@ class Load:
 
 @dataclass(frozen=True)
 class Latency:
-    """One round of a side: from commit to readable, and what its processes took meanwhile."""
+    """One round of a side: from commit to readable, and what its processes took meanwhile.
+
+    other_cores: what all else on the machine took; more than in other rounds means a disturbed one.
+    """
 
     rows: int
     seconds: Distribution
     busy_cores: float
+    other_cores: float
     peak_mib: float
     late_seconds_max: float
 
@@ -150,6 +154,7 @@ def _latency(settings: Settings, side: Side, load: Load) -> Latency:
         len(counted.order_ids),
         distribution(counted.seconds),
         taken.busy_cores,
+        taken.other_cores,
         taken.peak_mib,
         placed.late_seconds_max,
     )

@@ -3,6 +3,7 @@
 A ratio below 1 means that Lockstep takes less. Nothing here runs or prints.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -23,6 +24,7 @@ def latency_figures(rounds: Sequence[Latency]) -> Figures:
         "p95": MS * _median(rounds, lambda one: one.seconds.p95),
         "p99": MS * _median(rounds, lambda one: one.seconds.p99),
         "busy cores": _median(rounds, lambda one: one.busy_cores),
+        "other cores": _median(rounds, lambda one: one.other_cores),
         "peak MiB": _median(rounds, lambda one: one.peak_mib),
     }
 
@@ -40,10 +42,14 @@ def ratios(figures: Mapping[str, Figures]) -> dict[str, Figures]:
     """By each side but Lockstep's: Lockstep's figures over its own."""
     ours = figures[OURS]
     return {
-        side: {name: ours[name] / theirs[name] for name in theirs}
+        side: {name: _ratio(ours[name], theirs[name]) for name in theirs}
         for side, theirs in figures.items()
         if side != OURS
     }
+
+
+def _ratio(ours: float, theirs: float) -> float:
+    return ours / theirs if theirs else math.nan
 
 
 def _median(rounds: Sequence[_Round], figure: Callable[[_Round], float]) -> float:

@@ -1,4 +1,4 @@
-"""What processes take: busy cores and memory, of a process and all below it."""
+"""What processes take: busy cores and memory, of a process and all below it, and of the others."""
 
 import threading
 import time
@@ -12,22 +12,32 @@ from lockstep_tools.bench.memory import MIB
 from lockstep_tools.errors import MeasurementError
 
 SAMPLE_SECONDS = 0.5
+BUSY_KINDS = ("user", "nice", "system", "irq", "softirq")
+"""Of the machine's processor time; the systems do not all have each."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """at: seconds since the epoch. cpu_seconds: since the processes began."""
+    """at: seconds since the epoch. cpu_seconds: since the processes began.
+
+    machine_cpu_seconds: of all processes, since the machine began.
+    """
 
     at: float
     cpu_seconds: float
+    machine_cpu_seconds: float
     resident_bytes: int
 
 
 @dataclass(frozen=True)
 class Usage:
-    """In a stretch of time: cores that were busy on average, and the most memory held."""
+    """In a stretch of time: cores that were busy on average, and the most memory held.
+
+    other_cores: those that all other processes of the machine kept busy.
+    """
 
     busy_cores: float
+    other_cores: float
     peak_mib: float
 
 
@@ -59,7 +69,8 @@ class UsageWatch:
         try:
             while not self._done.wait(SAMPLE_SECONDS):
                 held = resident_bytes(self._pid)
-                self._samples.append(Sample(time.time(), cpu_seconds(self._pid), held))
+                taken = cpu_seconds(self._pid), machine_cpu_seconds()
+                self._samples.append(Sample(time.time(), *taken, held))
         except Exception as error:  # raised again by between(), in the caller's thread
             self._failure = error
 
@@ -72,6 +83,12 @@ def cpu_seconds(pid: int) -> float:
     except psutil.NoSuchProcess:
         return 0.0
     return sum(map(_cpu_seconds, members))
+
+
+def machine_cpu_seconds() -> float:
+    """Processor time of all processes."""
+    times = psutil.cpu_times()._asdict()
+    return sum(times.get(kind, 0.0) for kind in BUSY_KINDS)
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
@@ -91,7 +108,9 @@ def usage_between(samples: Sequence[Sample], begins: float, ends: float) -> Usag
         raise MeasurementError(f"only {len(inside)} samples of a process in {ends - begins:.1f} s")
     first, last = inside[0], inside[-1]
     used = last.cpu_seconds - first.cpu_seconds
+    machine = last.machine_cpu_seconds - first.machine_cpu_seconds
+    seconds = last.at - first.at
     if used < 0:
         raise MeasurementError("the process that was measured has ended meanwhile")
     peak = max(sample.resident_bytes for sample in inside)
-    return Usage(used / (last.at - first.at), peak / MIB)
+    return Usage(used / seconds, (machine - used) / seconds, peak / MIB)
