@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 INTERPRETED_ROWS_MAX = 1_000
 """More facts than these at once are worth compiling their plan (20 orders: 93 ms, not 109)."""
@@ -16,7 +16,7 @@ class FewRows:
 
     def __init__(self, spark: "SparkSession") -> None:
         self.session = spark.newSession()
-        self._before: dict[str, tuple[pa.Table, DataFrame]] = {}
+        self._bound: dict[str, pa.Table] = {}
 
     def expect(self, facts: int) -> None:
         """Have the plan of so many facts compiled, or interpreted."""
@@ -25,14 +25,12 @@ class FewRows:
         factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
         self.session.conf.set("spark.sql.codegen.factoryMode", factory)
 
-    def frame(self, name: str, table: pa.Table) -> "DataFrame":
-        """The table's rows; the frame of before while it is the same table of that name.
+    def bind(self, view: str, table: pa.Table) -> None:
+        """Make the table's rows the view, which it stays while the same table is given for it.
 
         One partition, joined by hash: a few rows are not worth an exchange each.
         """
-        before = self._before.get(name)
-        if before is not None and before[0] is table:
-            return before[1]
-        found = self.session.createDataFrame(table).coalesce(1).hint("shuffle_hash")
-        self._before[name] = table, found
-        return found
+        if self._bound.get(view) is not table:
+            rows = self.session.createDataFrame(table).coalesce(1).hint("shuffle_hash")
+            rows.createOrReplaceTempView(view)
+            self._bound[view] = table

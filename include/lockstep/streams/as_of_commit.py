@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lockstep.cdc.transactions import HELD_CHANGES_MAX, Transaction, TransactionTracker
 from lockstep.enrich.few_rows import FewRows
-from lockstep.enrich.plans import run_over
+from lockstep.enrich.plans import run
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.catalog import TableName
@@ -72,12 +72,10 @@ class Evaluation:
         self._few.expect(len(facts))
         views = {view_name(name): table for name, table in relations.items()}
         views |= {AT: self._points(facts), facts_view(self._plan.query): self._at_points(facts)}
-        frames = {
-            view: self._few.frame(view, table)
-            for view, table in views.items()
-            if self._rewritten.reads(view)
-        }
-        return run_over(self._few.session, self._rewritten, frames).toArrow()
+        for view, table in views.items():
+            if self._rewritten.reads(view):
+                self._few.bind(view, table)
+        return run(self._few.session, self._rewritten).toArrow()
 
     def _at_points(self, facts: Sequence[Version]) -> pa.Table:
         """The facts, each at its own commit."""
