@@ -37,7 +37,7 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
             raise ValueError("a file of the history is no Parquet file")
         return mode
 
-    runner = SimpleNamespace(start=lambda neighbours: 0)
+    runner = SimpleNamespace(start=lambda neighbours: 0, adapts=True)
     monkeypatch.setattr(driver.RunnerMaker, "of", lambda *_: makes(lambda _: runner))
     one = Driver(Settings(home=tmp_path / "home"), ["outbox", "temporal"])
     modes = SimpleNamespace(
@@ -176,6 +176,8 @@ class LongMicroBatch:
 
 class QuietQuery:
     """Of a runner at work; what a test puts in the place of a method is its defect."""
+
+    adapts = True
 
     def failure(self) -> None:
         return None
@@ -371,8 +373,19 @@ def test_a_stream_that_has_far_more_neighbours_than_before_is_started_again_for_
     assert lease.holder(taking._settings, "outbox") == os.getpid()
 
 
+def test_a_stream_that_adapts_leaves_a_new_neighbour_its_share_at_once(taking: Driver) -> None:
+    (runner,) = taking._runners.values()
+    ask(taking, "message")
+    taking._take_in_others()
+    taking._share_cores()
+    assert [one.neighbours for one in taking._runners.values()] == [1, 1]
+    assert runner is taking._runners["outbox"]
+
+
 class Started:
     """A runner that notes its starts, with the neighbours given, and its end."""
+
+    adapts = False
 
     def __init__(self, mode: str, started: list[tuple[str, object]]) -> None:
         self._mode, self._started, self.neighbours = mode, started, 0

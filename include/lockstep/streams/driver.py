@@ -267,8 +267,12 @@ class Driver:
     def _share_cores(self) -> None:
         """Start again those that were started for half of the streams there are now, or for less.
 
-        A stream pauses for its neighbours' sake (runner.py), and how long is set when it starts.
+        A stream pauses for its neighbours' sake. How long a query of Spark's does is set when it
+        starts; others adapt.
         """
+        for runner in self._runners.values():
+            if runner.adapts:
+                runner.neighbours = len(self._hosted) - 1
         if time.monotonic() < self._shared_at:
             return
         self._shared_at = math.inf

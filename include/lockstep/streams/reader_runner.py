@@ -26,12 +26,17 @@ from lockstep.streams.writer import Resumable, Writer
 
 COMMIT_SECONDS = 0.05
 """Between the beginnings of two commits of a stream that is busy: each is a file or two."""
+NEIGHBOUR_SHARE = 0.5
+"""Of the time that a write takes, left to each neighbour before the next: two cores are enough for
+the joins of two streams, and five without pauses only queue up."""
 IDLE_SECONDS = 1.0
 """A stream to which nothing comes looks so often for what there is to compact."""
 
 
 class ReaderRunner(Runner):
     """One stream, in a thread of its own."""
+
+    adapts = True
 
     def __init__(
         self,
@@ -89,14 +94,22 @@ class ReaderRunner(Runner):
         in_mode(self.name)
         try:
             while not self._stopping.is_set():
-                begun = time.monotonic()
                 if self._work():
-                    pause_seconds = max(COMMIT_SECONDS, self._sink.pause_seconds)
-                    self._stopping.wait(begun + pause_seconds - time.monotonic())
+                    self._stopping.wait(self._pause_seconds())
         except BaseException as error:
             if not isinstance(error, LockstepError):
                 traceback.print_exception(error)  # a defect, or Spark's: the log shows where
             self.error = error
+
+    def _pause_seconds(self) -> float:
+        """Until the next commit: the more neighbours, the smaller a stream's share of the time."""
+        busy_seconds = self.progress.write_seconds or 0.0
+        cycle_seconds = max(
+            COMMIT_SECONDS,
+            self._sink.pause_seconds,
+            busy_seconds * (1 + self.neighbours * NEIGHBOUR_SHARE),
+        )
+        return cycle_seconds - busy_seconds
 
     def _work(self) -> bool:
         """Take what waits, and write it; returns whether something came."""

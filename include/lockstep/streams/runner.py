@@ -28,7 +28,13 @@ class Position(NamedTuple):
 
 
 class Runner(ABC):
-    """One stream at work. Made, started and stopped by the driver's main thread."""
+    """One stream at work. Made, started and stopped by the driver's main thread.
+
+    neighbours: other streams of the same driver, to which it leaves their share of the cores.
+    adapts: whether another number of them counts from now on; else from its next start.
+    """
+
+    adapts = False
 
     def __init__(self, writer: Writer) -> None:
         self.name = writer.name
@@ -38,10 +44,7 @@ class Runner(ABC):
 
     @abstractmethod
     def start(self, neighbours: int = 0) -> None:
-        """Go on where the table says.
-
-        neighbours: other streams of the same driver, to which it leaves their share of the cores.
-        """
+        """Go on where the table says."""
 
     @abstractmethod
     def stop(self) -> None:
