@@ -16,6 +16,7 @@ from lockstep.pipeline.query import at, functions
 from lockstep.pipeline.query.analysis import Query
 from lockstep.pipeline.query.at import at_rewrite, at_snapshot, facts_view
 from lockstep.pipeline.query.reach import needed_rows
+from lockstep.pipeline.spark_functions import SPARK_FUNCTIONS
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -293,3 +294,8 @@ def test_every_function_of_spark_s_that_merges_or_multiplies_rows_is_on_a_list(
             found.add(name.funcName())
     assert len(found) > 90
     assert found - listed == set()
+
+
+def test_the_list_of_spark_s_functions_is_that_of_its_registry(spark: SparkSession) -> None:
+    found = {row.function for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    assert {name for name in found if name.isidentifier()} == SPARK_FUNCTIONS

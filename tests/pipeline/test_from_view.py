@@ -144,29 +144,42 @@ def test_the_fact_is_found_through_with_queries() -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "why"),
+    ("definition", "why", "key"),
     [
         (
             """ SELECT r.id, q.n FROM plots.readings r
              LEFT JOIN LATERAL ( SELECT count(*) AS n FROM plots.beds b WHERE b.id = r.id) q
               ON true;""",
             "only tables, WITH queries and ( SELECT … ) AS name may be joined",
+            'key = ["id"] # the copies of its primary key (id)',
         ),
-        ("SELECT r.id, now() AS seen FROM plots.readings r;", "gives another result each time"),
+        (
+            "SELECT r.id AS reading, now() AS seen FROM plots.readings r;",
+            "gives another result each time",
+            'key = ["reading"] # the copies of its primary key (id)',
+        ),
         (
             "SELECT r.sensor_id, avg(r.value) AS mean FROM plots.readings r GROUP BY r.sensor_id;",
             "these groups do not hold the key of plots.readings",
+            "key = [] # TO CORRECT: name the copies of its key (id)",
         ),
     ],
 )
-def test_what_cannot_be_used_is_marked_above_its_line(definition: str, why: str) -> None:
+def test_what_cannot_be_used_is_marked_above_its_line(definition: str, why: str, key: str) -> None:
     pipeline = made(definition)
     assert why in str(pipeline.refused)
     lines = pipeline.query.splitlines()
     [place] = [number for number, line in enumerate(lines) if line.startswith("-- TO CORRECT")]
     assert why in lines[place]
     assert place + 1 == pipeline.refused.position.line
-    assert "key = [] # TO CORRECT: name the copies of its key (id)" in pipeline.manifest
+    assert key in pipeline.manifest
+
+
+def test_a_refused_expression_leaves_key_and_time_that_stand_plainly_in_the_query() -> None:
+    pipeline = made("SELECT id AS reading, measured_at AS at, now() AS seen FROM plots.readings;")
+    assert pipeline.refused is not None
+    manifest = manifest_of(pipeline)
+    assert (manifest.key, manifest.time) == (("reading",), "at")
 
 
 def test_what_means_something_else_in_spark_is_marked() -> None:

@@ -7,12 +7,16 @@ from lockstep.batch.errors import ResultRefusedError
 from lockstep.batch.preview import preview, previews
 from lockstep.batch.view_check import KEPT_OF_A_KIND, ViewCheck, check_view
 from lockstep.cli.pipeline_rows import _show
+from lockstep.enrich.plans import result_columns
 from lockstep.model.window import Window
+from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.errors import PipelineError
-from lockstep.pipeline.folder import QUERY_FILE
+from lockstep.pipeline.folder import CATALOG_FILE, QUERY_FILE
 from lockstep.pipeline.plan import plan_of
-from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES
-from lockstep.pipeline.result import RESULT_FILE
+from lockstep.pipeline.project_files import PIPELINE_FILE, PIPELINES, SOURCES
+from lockstep.pipeline.result import RESULT_FILE, write_result
+from lockstep.sources.database_catalog import read_database_catalog
+from lockstep.sources.new_pipeline import new_pipeline
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -42,6 +46,31 @@ LEFT JOIN public.$site AS w ON s.$site_code = w.$code {where};
 GRANT SELECT ON $schema.seen TO $reader;
 """
 
+OTHERWISE = """
+CREATE TYPE $schema.grade AS ENUM ('good', 'bad', 'lost');
+CREATE DOMAIN $schema.mark AS text;
+CREATE TABLE $schema.ended (
+    $id uuid PRIMARY KEY, grade $schema.grade NOT NULL, mark $schema.mark, ended timestamptz,
+    day date
+);
+INSERT INTO $schema.ended
+SELECT $id, (ARRAY['good', 'bad', 'lost'])[1 + $value::integer % 3]::$schema.grade,
+    CASE WHEN $value::integer % 2 = 0 THEN 'even' END,
+    $taken_at + $value * interval '40 min 0.000001 sec', $taken_at::date + 3
+FROM $schema.$fact WHERE $value::integer % 5 <> 0;
+CREATE VIEW $schema.otherwise AS
+SELECT r.$id AS $reading_id, r.$taken_at AS $measured_at, e.grade,
+    CASE e.grade WHEN 'lost' THEN 1 ELSE 0 END AS lost, e.grade IN ('bad', 'lost') AS is_poor,
+    e.grade NOT IN ('lost') AS is_there, e.mark = 'even'::$schema.mark AS is_even,
+    extract(epoch FROM e.ended - r.$taken_at)::numeric(19, 6) AS seconds,
+    extract(epoch FROM e.ended)::numeric(19, 6) AS since, extract(dow FROM e.day)::integer AS dow,
+    extract(isodow FROM e.ended)::integer AS isodow, e.day - r.$taken_at::date AS days,
+    e.ended + r.$value::double precision * interval '1 day' AS until,
+    r.$taken_at - interval '1 mon' AS a_month_before, e.ended + interval '1 day 02:00' AS later
+FROM $schema.$fact AS r LEFT JOIN $schema.ended AS e USING ($id);
+GRANT SELECT ON $schema.ended, $schema.otherwise TO $reader;
+"""
+
 
 @pytest.fixture
 def seen(plant: PlantProject) -> PlantProject:
@@ -68,6 +97,24 @@ def test_a_view_of_the_same_meaning_has_the_same_rows(
     spark: SparkSession, seen: PlantProject
 ) -> None:
     assert checked(spark, seen) == ViewCheck(60, 0, 0, 0, ())
+
+
+def test_a_query_that_was_made_of_a_view_has_the_view_s_rows(
+    spark: SparkSession, seen: PlantProject
+) -> None:
+    """Enums, USING, seconds and days between times: what PostgreSQL and Spark write otherwise."""
+    seen.execute(OTHERWISE)
+    names = seen.plant
+    with seen.owner() as owner:
+        catalog = read_database_catalog(owner, names.source, ("public", names.schema))
+    (seen.folder / SOURCES / names.source / CATALOG_FILE).write_text(write_catalog(catalog))
+    folder, made = new_pipeline(seen.settings, "fresh", names.source, f"{names.schema}.otherwise")
+    assert made.refused is None, made.query
+    plan = plan_of(seen.project.pipeline("fresh"))
+    lock = write_result(result_columns(spark, plan), "fresh", plan.version)
+    (seen.folder / folder / RESULT_FILE).write_text(lock)
+    found = check_view(spark, seen.settings, seen.project.pipeline("fresh"), WINDOW)
+    assert found == ViewCheck(60, 0, 0, 0, ())
 
 
 def test_a_view_of_another_meaning_is_named_with_its_first_rows(

@@ -1,9 +1,11 @@
 """A pipeline made of a view's definition: query.sql in Spark's SQL, and what its manifest may say.
 
 Pure: what the view and its tables are was read before. What cannot be decided here, or must be
-looked at by a person, stands as a comment at its place, and is in `notes`.
+looked at by a person, stands as a comment at its place, and is in `notes`. The expressions are
+view_sql's.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +14,16 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from lockstep.pipeline.catalog import Catalog, ForeignKey, TableName
-from lockstep.pipeline.errors import CatalogError, QueryRefusedError
+from lockstep.pipeline.errors import CatalogError, Position, QueryRefusedError
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn
 from lockstep.pipeline.query.tree import conjuncts, relation_nodes
+from lockstep.pipeline.view_sql import TO_CORRECT, shown, spark_text, to_spark
+from lockstep.pipeline.view_types import table_of
 
 _TIMES = ("timestamp", "date")
 _LOCAL = "without time zone"
-_INTEGERS = ("smallint", "integer", "bigint")
 _PLAIN = (Mode.TEMPORAL, Mode.TRANSACTION)
 """The modes that need nothing of the database."""
 
@@ -61,19 +64,29 @@ def pipeline_of_view(view: View, catalog: Catalog, file: Path) -> NewPipeline:
         raise CatalogError(
             f"the definition of view {view.name} cannot be parsed: {error}"
         ) from None
-    _simplify_casts(tree)
-    notes = [*_mark_casts(tree), *_mark_divisions(tree, catalog)]
+    notes = to_spark(tree, catalog)
     if isinstance(tree, exp.Select) and tree.args.get("from_"):
         notes += _left_joins(tree, catalog, view.foreign_keys)
-    sql = tree.sql("spark", pretty=True, normalize_functions="upper") + "\n"
+    sql = spark_text(tree)
     fact = _fact(tree, catalog, view.name)
     try:
         query = analyse(sql, file, catalog, fact, ())
+        refused = _first_to_correct(sql, file)
     except QueryRefusedError as error:
-        manifest = _Manifest(view, catalog, fact, None)
-        return NewPipeline(_marked(sql, error), manifest.text, tuple(notes), error)
-    manifest = _Manifest(view, catalog, fact, query)
-    return NewPipeline(sql, manifest.text, (*notes, *manifest.notes))
+        query, refused, sql = None, error, _marked(sql, error)
+    manifest = _Manifest(view, catalog, fact, _Outputs(tree, query, fact), query)
+    return NewPipeline(sql, manifest.text, (*notes, *manifest.notes), refused)
+
+
+def _first_to_correct(sql: str, file: Path) -> QueryRefusedError | None:
+    """What was marked as none of Spark's, though the query's analysis does not see it."""
+    found = re.search(rf"/\* {TO_CORRECT}: (.*?) \*/", sql)
+    if found is None:
+        return None
+    before = sql[: found.start()]
+    place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
+    text = sql.splitlines()[place.line - 1].replace(found[0], "")
+    return QueryRefusedError(file, place, text, why=found[1])
 
 
 def _marked(sql: str, error: QueryRefusedError) -> str:
@@ -84,49 +97,6 @@ def _marked(sql: str, error: QueryRefusedError) -> str:
     return "".join([*lines[:place], f"-- TO CORRECT: {reason}\n", *lines[place:]])
 
 
-def _simplify_casts(tree: exp.Expr) -> None:
-    """PostgreSQL writes the type of each literal: `'?'::text`, `0::numeric`."""
-    for cast in list(tree.find_all(exp.Cast)):
-        literal, to = cast.this, cast.to
-        is_text = to.is_type(*exp.DataType.TEXT_TYPES) and isinstance(literal, exp.Literal)
-        is_number = to.is_type(exp.DType.DECIMAL) and not to.expressions
-        if (is_text and literal.is_string) or (
-            is_number and isinstance(literal, exp.Literal) and not literal.is_string
-        ):
-            cast.replace(literal)
-
-
-def _mark_casts(tree: exp.Expr) -> Iterable[str]:
-    for cast in tree.find_all(exp.Cast):
-        if cast.to.is_type(exp.DType.DECIMAL) and not cast.to.expressions:
-            cast.add_comments(["LOOK AT: numeric without precision; write DECIMAL(p, s)"])
-            yield f"{_shown(cast)}: without precision Spark's DECIMAL is (10, 0): name both"
-
-
-def _mark_divisions(tree: exp.Expr, catalog: Catalog) -> Iterable[str]:
-    names = {one.alias_or_name: _table_of(one) for one in tree.find_all(exp.Table)}
-    for division in tree.find_all(exp.Div):
-        division.set("typed", False)  # else sqlglot adds a cast
-        sides = (division.this.unnest(), division.expression.unnest())
-        if all(_may_be_integer(side, names, catalog) for side in sides):
-            division.add_comments(["LOOK AT: of integers, write DIV"])
-            yield f"{_shown(division)}: of integers PostgreSQL drops the rest, Spark does with DIV"
-
-
-def _may_be_integer(node: exp.Expr, names: Mapping[str, TableName], catalog: Catalog) -> bool:
-    if isinstance(node, exp.Literal):
-        return node.is_int
-    if not isinstance(node, exp.Column) or not (node.table in names or len(names) == 1):
-        return True
-    table = names.get(node.table) or next(iter(names.values()))
-    known = {one.name: one.columns for one in catalog.tables}.get(table, ())
-    return next((one.type in _INTEGERS for one in known if one.name == node.name), True)
-
-
-def _shown(node: exp.Expr) -> str:
-    return node.sql("spark", comments=False)
-
-
 def _left_joins(
     tree: exp.Select, catalog: Catalog, foreign_keys: Sequence[ForeignKey]
 ) -> Iterable[str]:
@@ -135,7 +105,7 @@ def _left_joins(
     They do by a foreign key whose columns are NOT NULL, from a row that is always there.
     """
     nodes = relation_nodes(tree)
-    tables = {one.alias_or_name: _table_of(one) for one in nodes if isinstance(one, exp.Table)}
+    tables = {one.alias_or_name: table_of(one) for one in nodes if isinstance(one, exp.Table)}
     there = {nodes[0].alias_or_name}
     for join in tree.args.get("joins") or ():
         alias = join.this.alias_or_name
@@ -181,10 +151,6 @@ def _always_finds(
     )
 
 
-def _table_of(node: exp.Table) -> TableName:
-    return TableName(node.db or "public", node.name)
-
-
 def _fact(tree: exp.Expr, catalog: Catalog, view: TableName) -> TableName:
     """The first table of FROM, through queries in its place."""
     node = tree
@@ -198,8 +164,8 @@ def _fact(tree: exp.Expr, catalog: Catalog, view: TableName) -> TableName:
         if isinstance(node, exp.Table) and not node.db and node.name in queries:
             node = queries.pop(node.name)
     known = {table.name for table in catalog.tables}
-    if not isinstance(node, exp.Table) or (fact := _table_of(node)) not in known:
-        what = f"begins with {_shown(node)}" if node else "reads no table"
+    if not isinstance(node, exp.Table) or (fact := table_of(node)) not in known:
+        what = f"begins with {shown(node)}" if node else "reads no table"
         raise CatalogError(
             f"view {view} {what}, which is no table of the catalog of source {catalog.source}: "
             f"`lockstep source add {catalog.source} --schema …` reads the tables of more schemas"
@@ -210,8 +176,16 @@ def _fact(tree: exp.Expr, catalog: Catalog, view: TableName) -> TableName:
 class _Manifest:
     """The text of pipeline.toml, and what is to be looked at in it. query: None when refused."""
 
-    def __init__(self, view: View, catalog: Catalog, fact: TableName, query: Query | None) -> None:
-        self._view, self._catalog, self._fact, self._query = view, catalog, fact, query
+    def __init__(
+        self,
+        view: View,
+        catalog: Catalog,
+        fact: TableName,
+        outputs: "_Outputs",
+        query: Query | None,
+    ) -> None:
+        self._view, self._catalog, self._fact = view, catalog, fact
+        self._outputs, self._query = outputs, query
         self.notes: list[str] = []
         self.text = "\n".join(self._lines()) + "\n"
 
@@ -237,12 +211,12 @@ class _Manifest:
 
     def _key(self) -> str:
         wanted = self._catalog.table(self._fact).key
-        found = [self._copies_of(column) for column in wanted]
-        if self._query is None:
-            return f"key = [] # TO CORRECT: name the copies of its key ({', '.join(wanted)})"
+        found = [self._outputs.copies_of(column) for column in wanted]
         if wanted and all(found):
             listed = ", ".join(f'"{names[0]}"' for names in found)
             return f"key = [{listed}] # the copies of its primary key ({', '.join(wanted)})"
+        if self._query is None:
+            return f"key = [] # TO CORRECT: name the copies of its key ({', '.join(wanted)})"
         why = (
             f"the result has no copy of the primary key ({', '.join(wanted)})"
             if wanted
@@ -255,7 +229,7 @@ class _Manifest:
         """The first NOT NULL column of a time, else the first one."""
         table = self._catalog.table(self._fact)
         times = [one for one in table.columns if one.type.startswith(_TIMES)]
-        found = [(name, one) for one in times for name in self._copies_of(one.name)]
+        found = [(name, one) for one in times for name in self._outputs.copies_of(one.name)]
         found.sort(key=lambda pair: pair[1].is_nullable)
         if not found:
             if self._query is None:
@@ -287,8 +261,34 @@ class _Manifest:
             yield f"# TO CORRECT: time_zones = {{ {named} }}"
             self.notes.append(f"time_zones: say in which zone the values of {', '.join(local)} are")
 
-    def _copies_of(self, column: str) -> list[str]:
+
+class _Outputs:
+    """The result's columns that are plain copies of the fact's.
+
+    Of a query that is refused those are known whose expressions say so in the outermost SELECT.
+    """
+
+    def __init__(self, tree: exp.Expr, query: Query | None, fact: TableName) -> None:
+        self._tree, self._query, self._fact = tree, query, fact
+
+    def copies_of(self, column: str) -> list[str]:
+        """The names of the copies of a column of the fact, in the result's order."""
         if self._query is None:
-            return []
+            return [name for name, copied in self._plain() if copied == column]
         wanted = Base(SourceColumn(self._fact, column))
         return [one.name for one in self._query.outputs if self._query.copied(one.name) == wanted]
+
+    def _plain(self) -> Iterable[tuple[str, str]]:
+        """Output and column of the fact, which is the first table of FROM."""
+        if not isinstance(self._tree, exp.Select) or not self._tree.args.get("from_"):
+            return
+        nodes = relation_nodes(self._tree)
+        queries = {one.alias for one in self._tree.find_all(exp.CTE)}
+        if not isinstance(nodes[0], exp.Table) or (not nodes[0].db and nodes[0].name in queries):
+            return
+        for output in self._tree.selects:
+            copied = output.unalias()
+            if isinstance(copied, exp.Column) and (
+                copied.table == nodes[0].alias_or_name or (not copied.table and len(nodes) == 1)
+            ):
+                yield output.alias_or_name, copied.name
