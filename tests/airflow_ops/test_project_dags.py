@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from lockstep.airflow_ops.dags.project import make_dags
 from lockstep.airflow_ops.timetables import WindowTimetable
 from lockstep.model.windows import Windows
 from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.plan import plan_named
+from lockstep.pipeline.result import write_result
 from lockstep.settings import Settings
 
 from tests.airflow_ops.made_dags import dags_of
@@ -55,9 +58,18 @@ def edit(project: Path) -> Callable[[str, str, str], Settings]:
         text = file.read_text().split("# The hourly run joins")[0]
         assert old in text
         file.write_text(text.replace(old, new))
+        lock(project, name)
         return Settings(project=project, home=project / "home", pipeline=OWN)
 
     return copy
+
+
+def lock(project: Path, name: str) -> None:
+    """Write the result.lock of a copy, whose columns are the original's; none if it is broken."""
+    file = project / "include" / "sql" / name / "result.lock"
+    columns = json.loads(file.read_text())["columns"]
+    with suppress(PipelineError):
+        file.write_text(write_result(columns, name, plan_named(project, name).version))
 
 
 def test_each_pipeline_has_its_own_dags_by_its_manifest(edit) -> None:
@@ -122,6 +134,39 @@ def test_a_folder_with_problems_keeps_its_dags_says_why_and_is_not_scheduled(edi
     assert "broken" not in made[f"{OWN}__batch"].tags
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "why"),
+    [
+        ("query.sql", "LEFT JOIN", "FULL JOIN", "include/sql/wrong/query.sql:"),
+        ("query.sql", "FROM orders", "-- another\n , 1 AS more FROM orders", "is of version"),
+        ("result.lock", None, None, "result.lock is missing"),
+        ("checks.toml", 'column = "client_name"', 'column = "gone"', "no column gone"),
+    ],
+)
+def test_a_pipeline_that_cannot_run_is_broken_and_its_hours_are_not_scheduled(
+    edit, file: str, old: str | None, new: str | None, why: str
+) -> None:
+    """What `pipeline check` refuses of the query, its types, its checks or result.lock."""
+    settings = edit("wrong", "", "")
+    sound = dags_of(settings)["wrong__batch"]
+    assert isinstance(sound.timetable, WindowTimetable)
+    changed = settings.project / "include" / "sql" / "wrong" / file
+    if old is None:
+        changed.unlink()
+    else:
+        assert old in changed.read_text()
+        changed.write_text(changed.read_text().replace(old, new, 1))
+    made = dags_of(settings)
+    wrong = made["wrong__batch"]
+    assert "broken" in wrong.tags
+    assert why in wrong.doc_md
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(wrong))
+    assert not stored.timetable.can_be_scheduled
+    assert "--start" in wrong.get_task("enrich").application_args, "never the whole table"
+    assert "wrong__outbox" in made, "a stream that runs keeps its supervision"
+    assert "broken" not in made[f"{OWN}__batch"].tags
+
+
 def test_a_manifest_that_names_nothing_is_a_dag_that_fails_with_the_problem(edit) -> None:
     made = dags_of(edit("torn", "format_version = 1", "format_version = "))
     assert f"{OWN}__batch" in made
@@ -141,6 +186,7 @@ def test_twenty_pipelines_load_in_less_than_two_seconds_without_spark(project: P
     folder = project / "include" / "sql"
     for number in range(19):
         shutil.copytree(folder / OWN, folder / f"copy_{number}")
+        lock(project, f"copy_{number}")
     environment = os.environ | {
         "LOCKSTEP_PROJECT": str(project),
         "LOCKSTEP_PIPELINE": OWN,

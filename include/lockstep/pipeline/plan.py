@@ -242,6 +242,19 @@ def plan_named(folder: Path, name: str) -> Plan:
     return plan_of(read_project(folder).pipeline(name))
 
 
+def run_problem(pipeline: Pipeline) -> str:
+    """Why a sound folder's pipeline cannot run all the same, and what to do; empty if nothing.
+
+    Its query or a type may be refused, its checks not fit, its result.lock be missing or old.
+    """
+    try:
+        plan = plan_of(pipeline)
+        _ = plan.checks
+    except PipelineError as error:
+        return str(error)
+    return plan.lock_problem
+
+
 def plans_of(project: Project, source: str) -> list[Plan]:
     """The plans of a source's pipelines, by name; without those that cannot be planned.
 

@@ -28,7 +28,7 @@ def hourly_dag(of: PipelineDags) -> DAG:
             "hourly.md",
             WINDOWS=_when(of),
         ),
-        schedule=WindowTimetable(windows) if windows else of.every,
+        schedule=_schedule(of),
         start_date=datetime(2015, 1, 1, tzinfo=UTC),  # no window of before is run
         catchup=False,
         # A pipeline is switched on by a person, when its source is captured; but for the project's
@@ -78,6 +78,12 @@ def hourly_dag(of: PipelineDags) -> DAG:
         )
         make >> check_quality
     return dag
+
+
+def _schedule(of: PipelineDags) -> WindowTimetable | timedelta | None:
+    if of.is_broken:
+        return None
+    return WindowTimetable(of.windows) if of.windows else of.every
 
 
 def _when(of: PipelineDags) -> str:

@@ -1,8 +1,8 @@
 """What the DAGs of one pipeline have in common: its names, its folder, how they look.
 
-A folder with problems has its DAGs all the same, as far as names can be read: a stream that runs
-keeps its supervision. They are tagged `broken`, their pages show the problems, nothing is
-scheduled, and each task fails with them.
+A pipeline with problems, whether of its folder, its query or its result.lock, has its DAGs all the
+same, as far as names can be read: a stream that runs keeps its supervision. They are tagged
+`broken`, their pages show the problems, nothing is scheduled, and each task fails with them.
 """
 
 import re
@@ -33,11 +33,14 @@ _PERMISSIONS = {
 
 @dataclass(frozen=True)
 class PipelineDags:
-    """settings: of the pipeline. pipeline: None when its folder has problems, which are given."""
+    """settings: of the pipeline. pipeline: None when its folder cannot be used.
+
+    problems: of the folder, or why the pipeline cannot run: what `lockstep pipeline check` names.
+    """
 
     settings: Settings
     pipeline: Pipeline | None
-    problems: Sequence[Problem] = ()
+    problems: Sequence[Problem | str] = ()
 
     @cached_property
     def names(self) -> PipelineNames:
@@ -67,6 +70,11 @@ class PipelineDags:
         return schedule.every if schedule else None
 
     @property
+    def is_broken(self) -> bool:
+        """Nothing of it is to be scheduled."""
+        return bool(self.problems)
+
+    @property
     def fact(self) -> str:
         return "the fact" if self.pipeline is None else str(self.pipeline.manifest.fact)
 
@@ -79,7 +87,7 @@ class PipelineDags:
 
         kind: its tag. text: the file of its page. words: what stands in the text for each name.
         """
-        broken = [BROKEN] if self.problems else []
+        broken = [BROKEN] if self.is_broken else []
         return {
             "access_control": self._access,
             "dag_display_name": f"{self.title}: {what}",
@@ -111,8 +119,8 @@ class PipelineDags:
             return ""
         listed = "\n".join(f"* `{problem}`" for problem in self.problems)
         return (
-            f"### The pipeline's folder has problems\n\n{listed}\n\nCorrect them; until then "
-            "nothing is scheduled.\n\n"
+            f"### The pipeline has problems\n\n{listed}\n\nCorrect them; until then nothing is "
+            "scheduled. `lockstep pipeline check` names them, too.\n\n"
         )
 
 
