@@ -1,9 +1,11 @@
-"""The session's own safety: who may talk to a driver."""
+"""The session's own safety: who may talk to a driver; and what it prints."""
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,3 +43,14 @@ def test_a_driver_answers_no_process_that_does_not_know_its_secret(spark: "Spark
 def test_a_process_that_knows_the_secret_is_answered(spark: "SparkSession") -> None:
     """So the refusal has no other reason. What runs in the driver's own JVM knows the secret."""
     assert ENDPOINT in endpoint_of(spark, spark_authenticate="true")
+
+
+@pytest.mark.spark
+def test_an_error_about_a_query_is_raised_and_not_logged_before(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[logging.LogRecord] = []
+    monkeypatch.setattr(logging.Logger, "callHandlers", lambda _, record: logged.append(record))
+    with pytest.raises(AnalysisException, match="EPOCH"):
+        spark.sql("SELECT EXTRACT(EPOCH FROM DATE '2026-11-27')")
+    assert [record for record in logged if record.levelno >= logging.ERROR] == []

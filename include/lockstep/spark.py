@@ -171,6 +171,7 @@ def stream_session(
     values["spark.driver.extraJavaOptions"] = _java_options(settings, _STREAM_JVM, archive_to)
     for key, value in values.items():
         conf.set(key, value)
+    _say_errors_once()
     gateway = launch_gateway(conf, {"pass_fds": tuple(inherited)})
     context = SparkContext(conf=conf, gateway=gateway)
     return SparkSession(context)
@@ -185,6 +186,7 @@ def spark_session(settings: Settings, app_name: str, rows: int | None = None) ->
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
+    _say_errors_once()
     builder = SparkSession.builder.appName(app_name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         jars = ",".join(str(jar) for jar in classpath(settings, "spark"))
@@ -192,6 +194,14 @@ def spark_session(settings: Settings, app_name: str, rows: int | None = None) ->
     for key, value in spark_conf(settings, rows).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _say_errors_once() -> None:
+    """pyspark logs each error about a query as JSON, with its stack, before it raises it."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def is_alive(spark: "SparkSession") -> bool:

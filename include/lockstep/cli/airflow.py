@@ -9,6 +9,12 @@ import typer
 from lockstep.errors import ServiceError
 from lockstep.settings import Settings
 
+_NOISE = (
+    "ignore:Could not import graphviz",  # pictures of DAGs, which need a package of the system's
+    "ignore:Using `httpx` with `starlette.testclient`",
+)
+"""Warnings that Airflow's command prints each time, and that no user can act on."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -24,4 +30,5 @@ def airflow(context: typer.Context) -> None:
     if not settings.secrets_path.exists():
         raise ServiceError(f"there is no stack in {settings.home} yet: run `lockstep up`")
     program = Path(sys.executable).with_name("airflow")
-    os.execve(program, [str(program), *context.args], airflow_environment(settings))  # noqa: S606
+    environment = {"PYTHONWARNINGS": ",".join(_NOISE), **airflow_environment(settings)}
+    os.execve(program, [str(program), *context.args], environment)  # noqa: S606

@@ -25,8 +25,13 @@ def show_histories(name: str, histories: int, seed: int) -> None:
         raise ConfigurationError("--histories tries one pipeline: name it")
     plan, found = check_named(name, histories, seed)
     console = Console(highlight=False)
-    for failure in sorted(found.failures):
-        console.print(f"not compared, for the query fails over a value: {failure}", markup=False)
+    for failure, count in sorted(found.failures.items()):
+        console.print(
+            f"{count} of {histories} histories were not compared to their end, since the query "
+            f"fails over a made-up value: {failure}",
+            markup=False,
+            soft_wrap=True,
+        )
     if not found.rows:
         console.print("nothing was compared: no row of the fact was made without such a value")
         raise typer.Exit(1)

@@ -1,5 +1,7 @@
 """Whether a stream gives what the hourly run gives, over histories that are made up at random."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 TRANSACTIONS = 12
 """Of each history."""
+_PLACE = re.compile(r"^== SQL .*==\n(?P<line>.*)\n(?P<marks> *\^+)", re.MULTILINE)
+"""Where Spark marks the expression that fails, in the line that it is in."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,16 @@ class Difference:
 
 @dataclass
 class HistoriesCheck:
-    """What was tried: transactions, rows compared. failures: why the query fails over some values.
+    """What was tried: transactions, rows compared.
 
-    A database may never have such values, so a history that has them is left.
+    failures: why the query fails over a value, and in how many histories. A database may never have
+    such values, so a history that has them is left.
     """
 
     transactions: int = 0
     rows: int = 0
     differences: list[Difference] = field(default_factory=list)
-    failures: set[str] = field(default_factory=set)
+    failures: Counter[str] = field(default_factory=Counter)
 
 
 def check_histories(
@@ -88,6 +93,7 @@ def check_named(name: str, histories: int, seed: int) -> tuple[Plan, HistoriesCh
     plan = plan_of(pipeline)
     _ = plan.result  # what lacks result.lock is refused before Spark is started
     with stopped_session(settings, f"lockstep check of {name}", FEW_ROWS) as spark:
+        spark.sparkContext.setLogLevel("OFF")  # each value that fails would be logged with stacks
         return plan, check_histories(spark, settings, pipeline, histories, seed)
 
 
@@ -96,4 +102,14 @@ def _values_that_fail(found: HistoriesCheck) -> Iterator[None]:
     try:
         yield
     except value_errors() as error:
-        found.failures.add(str(error).splitlines()[0])
+        found.failures[_reason(str(error))] += 1
+
+
+def _reason(message: str) -> str:
+    """What is wrong, and where in the query, of a message of Spark's tasks: on one line."""
+    first = message.splitlines()[0].split(". ")[0].removesuffix(".")
+    place = _PLACE.search(message)
+    if place is None:
+        return first
+    begin = len(place["marks"]) - len(place["marks"].lstrip())
+    return f"{first}: `{place['line'][begin : len(place['marks'])].strip()}`"
