@@ -10,10 +10,11 @@ from random import Random
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from lockstep.cli import app
 from lockstep.ledger import book
 from lockstep.ledger.entries import LEDGER_COLUMNS, Comparison, Difference, Judged, Verified
 from lockstep.ledger.reached import verified
-from lockstep.ledger.status import status_table
+from lockstep.ledger.status import last_failed, status_table
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
@@ -22,6 +23,7 @@ from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from pizzeria.names import PARITY_LEDGER
 from rich.console import Console
+from typer.testing import CliRunner
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 PASS, FAIL, WAITING, NOT_COVERED = Verdict.PASS, Verdict.FAIL, Verdict.WAITING, Verdict.NOT_COVERED
@@ -178,6 +180,25 @@ def test_the_status_shows_each_mode_and_its_newest_hours() -> None:
     assert "2024-05-01 13:00Z" in text
     assert "✓✗" in text
     assert "temporal" not in text
+
+
+def test_of_each_mode_the_last_window_that_failed_is_named() -> None:
+    lines = [line(0, FAIL), line(1, FAIL), line(2, PASS), line(1, WAITING, mode=StreamMode.LOOKUP)]
+    [found] = last_failed(judged(*lines))
+    assert (found.mode, found.start) == (lines[1].mode, lines[1].window.start)
+    again = line(1, PASS)
+    assert [one.start for one in last_failed(judged(*lines, again))] == [lines[0].window.start]
+
+
+def test_the_command_says_why_a_window_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(home=tmp_path)
+    monkeypatch.setattr(Settings, "load", lambda: settings)
+    book.append(settings, line(0, FAIL), [])
+    shown = CliRunner().invoke(app, ["parity", "status"]).output
+    last = shown.splitlines()[-1]
+    assert last.endswith(f"Z: {line(0, FAIL).reason}")
 
 
 def test_what_another_version_of_the_pipeline_agreed_on_verifies_nothing() -> None:

@@ -94,5 +94,10 @@ def test_a_role_without_rights_may_ask(plant: PlantProject) -> None:
     names = plant.plant
     _, made = new_pipeline(plant.settings, "fresh", names.source, f"{names.schema}.seen")
     assert made.refused is None
+    [grant] = made.grants
+    assert grant.startswith("GRANT SELECT ON ")
+    plant.execute(grant)
+    _, again = new_pipeline(plant.settings, "again", names.source, f"{names.schema}.seen")
+    assert again.grants == ()
     with pytest.raises(CatalogError):
         new_pipeline(plant.settings, "other", names.source, f"{names.schema}.nothing")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lockstep.pipeline.catalog import Column, Table
-from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.errors import PipelineError, TypeRefusedError
 from lockstep.pipeline.plan import captured_tables, plans_of
 from lockstep.pipeline.project import read_project
 
@@ -81,6 +81,15 @@ def test_a_catalog_that_cannot_be_followed_is_refused(
     tables = [changed if one is table else one for one in (FACT, SENSOR, SITE)]
     with pytest.raises(PipelineError, match=message):
         planned(tmp_path, *tables)
+
+
+def test_a_column_of_a_refused_type_is_named_with_its_place_in_the_query(tmp_path: Path) -> None:
+    refused = (
+        replace(one, type="numeric") if one.name == NAMES.factor else one for one in SENSOR.columns
+    )
+    place = r"query\.sql:\d+:\d+: table .*: type numeric is refused"
+    with pytest.raises(TypeRefusedError, match=place):
+        planned(tmp_path, FACT, replace(SENSOR, columns=tuple(refused)), SITE)
 
 
 def test_a_key_that_is_computed_is_refused(tmp_path: Path) -> None:

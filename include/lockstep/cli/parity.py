@@ -101,14 +101,20 @@ def report(
 
 @app.command()
 def status() -> None:
-    """Show how far each mode is verified, and the newest verdicts."""
+    """Show how far each mode is verified, the newest verdicts, and why the last that failed did."""
     from rich.console import Console
 
     from lockstep.ledger import book
-    from lockstep.ledger.status import status_table
+    from lockstep.ledger.status import last_failed, status_table
     from lockstep.pipeline.plan import plan_named
     from lockstep.settings import Settings
 
     settings = Settings.load()
     version = plan_named(settings.project, settings.names.pipeline).version
-    Console(highlight=False).print(status_table(book.judged(settings), version))
+    lines, console = book.judged(settings), Console(highlight=False)
+    console.print(status_table(lines, version))
+    for failed in last_failed(lines):
+        of_window = book.lines(settings, failed.mode, since=failed.start)
+        reason = next(one.reason for one in of_window if one.checked_at == failed.checked_at)
+        text = f"{failed.mode}, the window from {failed.start:%Y-%m-%d %H:%M}Z: {reason}"
+        console.print(text, markup=False, soft_wrap=True)

@@ -16,8 +16,9 @@ def new(
 
     The view's query is translated to Spark's SQL; key and time are chosen, with the reasons as
     comments. It asks the database, as the source's read role, for the view's definition and the
-    foreign keys, and changes nothing there. What a person must look at is printed. Exits with 2
-    when the query cannot be used as it is: its line is marked in the file.
+    foreign keys, and changes nothing there. What a person must look at is printed, and the GRANT
+    that the role lacks to read the view. Exits with 2 when the query cannot be used as it is: its
+    line is marked in the file.
     """
     from lockstep.sources.new_pipeline import new_pipeline
 
@@ -25,6 +26,8 @@ def new(
     typer.echo(f"{folder} is written: query.sql and pipeline.toml")
     for note in made.notes:
         typer.echo(f"  look at: {note}")
+    for grant in made.grants:
+        typer.echo(f"an administrator is to run: {grant}")
     if made.refused is not None:
         raise made.refused
     typer.echo(

@@ -82,7 +82,10 @@ def check(name: Name) -> None:
     for statement in found.statements:
         who = who_runs(statement)
         typer.echo(f"missing: {statement}{f'  -- {who}' if who else ''}")
-    for line in (*found.warnings, *(f"no pipeline can read: {one}" for one in found.refused)):
+    for line in (
+        *found.warnings,
+        *(f"a column that no pipeline can read: {one}" for one in found.refused),
+    ):
         typer.echo(f"warning: {line}")
     for change in found.changes or ():
         typer.echo(f"changed: {change}")
@@ -194,7 +197,7 @@ def _found(name: str, added: "AddedSource") -> list[str]:
         f"{'captured' if table.name in added.tables else 'not captured'}"
         for table in tables
     ]
-    lines += [f"no pipeline can read: {error}" for error in added.refused]
+    lines += [f"a column that no pipeline can read: {error}" for error in added.refused]
     if added.changes is not None:
         lines += added.changes or ["nothing has changed in its tables"]
     return lines

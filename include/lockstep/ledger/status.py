@@ -9,6 +9,7 @@ from lockstep.ledger.entries import Judged, newest_of_each_window
 from lockstep.ledger.formatting import SIGNS, coloured
 from lockstep.ledger.reached import verified
 from lockstep.model.modes import StreamMode
+from lockstep.model.verdict import Verdict
 
 NEWEST = 24
 
@@ -35,6 +36,15 @@ def status_table(lines: Sequence[Judged], version: str) -> Table:
             "".join(coloured(line.verdict, SIGNS[line.verdict]) for line in windows[-NEWEST:]),
         )
     return table
+
+
+def last_failed(lines: Sequence[Judged]) -> list[Judged]:
+    """Of each mode that has one among its newest windows, the last that failed."""
+    found = []
+    for mode in StreamMode:
+        windows = newest_of_each_window(line for line in lines if line.mode is mode)
+        found += [line for line in windows[-NEWEST:] if line.verdict is Verdict.FAIL][-1:]
+    return found
 
 
 def _time(moment: datetime | None) -> str:

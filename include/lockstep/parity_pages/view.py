@@ -36,7 +36,7 @@ HEALTH_CLASSES = {
     Health.STOPPED: "not_covered",
 }
 _BY_DESIGN = {
-    DifferenceClass.LOOKUP_RACE: "by design",
+    DifferenceClass.LOOKUP_RACE: "by design, up to a share of the rows",
     DifferenceClass.DIMENSION_DRIFT: "by design",
     DifferenceClass.CHANGED_AFTER_CUT: "no part of the verdict",
 }

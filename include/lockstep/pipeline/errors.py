@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Self
 
 from lockstep.errors import LockstepError
 
@@ -50,9 +51,15 @@ class ManifestError(PipelineError):
 class TypeRefusedError(PipelineError):
     """A column's type cannot be captured exactly, so that no pipeline may read it."""
 
-    def __init__(self, table: str, column: str, type_: str, why: str) -> None:
-        super().__init__(f"table {table}, column {column}: type {type_} is refused: {why}")
+    def __init__(self, table: str, column: str, type_: str, why: str, place: str = "") -> None:
+        """place: where a query reads the column, as file, line and column of the text."""
+        at = f"{place}: " if place else ""
+        super().__init__(f"{at}table {table}, column {column}: type {type_} is refused: {why}")
         self.table, self.column, self.type, self.why = table, column, type_, why
+
+    def read_at(self, place: str) -> Self:
+        """The same error of a query that reads the column there."""
+        return type(self)(self.table, self.column, self.type, self.why, place)
 
 
 @dataclass(frozen=True, order=True)

@@ -32,13 +32,15 @@ _PLAIN = (Mode.TEMPORAL, Mode.TRANSACTION)
 class NewPipeline:
     """query and manifest: the texts of query.sql and pipeline.toml. notes: what to look at.
 
-    refused: what the analysis of the query refuses first; None when it can be used.
+    refused: what the analysis of the query refuses first; None when it can be used. grants: SQL
+    that an administrator is to run, so that the view can be read.
     """
 
     query: str
     manifest: str
     notes: tuple[str, ...]
     refused: QueryRefusedError | None = None
+    grants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lockstep.pipeline import names
 from lockstep.pipeline.catalog import Catalog, Table, TableName
 from lockstep.pipeline.checks import NO_CHECKS, Checks, ChecksManifest
 from lockstep.pipeline.decoders import RowDecoder
-from lockstep.pipeline.errors import PipelineError
+from lockstep.pipeline.errors import PipelineError, TypeRefusedError
 from lockstep.pipeline.folder import QUERY_FILE
 from lockstep.pipeline.manifest import PipelineManifest, column_of
 from lockstep.pipeline.modes import Mode
@@ -218,9 +218,13 @@ def plan_of(pipeline: Pipeline) -> Plan:
     file = PIPELINES / pipeline.name / QUERY_FILE
     query = analyse(pipeline.query, file, catalog, manifest.fact, manifest.key)
     time_zones = _time_zones([manifest])
-    tables = {
-        one.table: _planned(catalog, one.table, one.columns, time_zones) for one in query.relations
-    }
+    try:
+        tables = {
+            one.table: _planned(catalog, one.table, one.columns, time_zones)
+            for one in query.relations
+        }
+    except TypeRefusedError as error:
+        raise error.read_at(query.place_of(error.table, error.column)) from None
     steps = needed_rows(query)
     _check_time(pipeline, query)
     return Plan(

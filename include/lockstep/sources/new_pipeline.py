@@ -1,5 +1,6 @@
 """Makes the folder of a new pipeline of a view, by what the source's database says of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from lockstep.pipeline import names
@@ -44,4 +45,4 @@ def new_pipeline(settings: Settings, name: str, source: str, view: str) -> tuple
         whole.mkdir()
         (whole / QUERY_FILE).write_text(made.query, encoding="utf-8")
         (whole / PIPELINE_FILE).write_text(made.manifest, encoding="utf-8")
-    return folder, made
+    return folder, replace(made, grants=found.grants)

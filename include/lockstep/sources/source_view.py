@@ -81,6 +81,8 @@ class ViewColumn:
                 "make an instant of it in the view, by AT TIME ZONE with the zone that "
                 "`time_zones` of the manifest gives its column, or read the tables alone"
             )
+        if self.delta == "double" and self.pg in ("smallint", "integer", "bigint"):
+            return "write DIV for / in query.sql where it divides integers, or CAST it in the view"
         return "CAST it in the view"
 
     @property

@@ -84,6 +84,23 @@ class Query:
             return None
         return self.names.base(root, output(root, name.lower()))
 
+    def place_of(self, table: str, column: str) -> str:
+        """Where the text first names a column of a table, with the file.
+
+        The file alone for a key that the text does not name.
+        """
+        found = [
+            span_of(node)[0]
+            for scope in self.names.scopes
+            for node in scope.columns
+            if isinstance(source := source_of(scope, node.table), exp.Table)
+            if str(self.names.source_column(source, node.name)) == f"{table}.{column}"
+        ]
+        if not found:
+            return str(self.file)
+        place = self.names.text.position(min(found))
+        return f"{self.file}:{place.line}:{place.column}"
+
 
 def analyse(sql: str, file: Path, catalog: Catalog, fact: TableName, key: Sequence[str]) -> Query:
     """Analyse the text of query.sql for semantics as_of_commit.
