@@ -203,6 +203,35 @@ def test_each_place_that_spark_does_not_have_is_marked() -> None:
     assert pipeline.query.count("TO CORRECT") == len(pipeline.notes) - 1 == 2
 
 
+def test_what_cannot_be_marked_at_its_place_is_marked_above_the_query() -> None:
+    """sqlglot writes no comment with some operators."""
+    pipeline = of("('{}'::text #>> '{a,b}'::text[])")
+    assert "Spark has no function" in str(pipeline.refused)
+    assert pipeline.query.startswith("-- TO CORRECT: ")
+    assert pipeline.refused.position.line == 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("ARRAY[1] && ARRAY[2]", "of arrays write ARRAYS_OVERLAP"),
+        ("ARRAY[1] @> ARRAY[2]", "of arrays write SIZE"),
+    ],
+)
+def test_operators_that_spark_does_not_have_are_refused_with_what_to_write(
+    expression: str, why: str
+) -> None:
+    pipeline = of(expression)
+    assert pipeline.refused is not None
+    assert any(why in note for note in pipeline.notes)
+    assert why in pipeline.query
+
+
+def test_a_cast_that_would_cut_a_text_is_marked() -> None:
+    pipeline = of("upper('abc'::text)::character varying(2)")
+    assert "LOOK AT: Spark's CAST cuts no text to a length" in pipeline.query
+
+
 def test_a_function_of_another_meaning_is_marked_and_not_refused() -> None:
     pipeline = of("regexp_replace('a'::text, 'b'::text, 'c'::text)")
     assert "/* LOOK AT: Spark replaces every match" in pipeline.query

@@ -24,6 +24,7 @@ from lockstep.pipeline.view_types import table_of
 
 _TIMES = ("timestamp", "date")
 _LOCAL = "without time zone"
+_TO_CORRECT = re.compile(rf"-- {TO_CORRECT}: (?P<of_line>.*)|/\* {TO_CORRECT}: (?P<why>.*?) \*/")
 _PLAIN = (Mode.TEMPORAL, Mode.TRANSACTION)
 """The modes that need nothing of the database."""
 
@@ -66,29 +67,28 @@ def pipeline_of_view(view: View, catalog: Catalog, file: Path) -> NewPipeline:
         raise CatalogError(
             f"the definition of view {view.name} cannot be parsed: {error}"
         ) from None
-    notes = to_spark(tree, catalog)
+    marks = to_spark(tree, catalog)
+    notes = list(marks.notes)
     if isinstance(tree, exp.Select) and tree.args.get("from_"):
         notes += _left_joins(tree, catalog, view.foreign_keys)
-    sql = spark_text(tree)
+    sql = spark_text(tree, marks)
     fact = _fact(tree, catalog, view.name)
     try:
         query = analyse(sql, file, catalog, fact, ())
-        refused = _first_to_correct(sql, file)
+        refused = _first_to_correct(sql, file) if marks.to_correct else None
     except QueryRefusedError as error:
         query, refused, sql = None, error, _marked(sql, error)
     manifest = _Manifest(view, catalog, fact, _Outputs(tree, query, fact), query)
     return NewPipeline(sql, manifest.text, (*notes, *manifest.notes), refused)
 
 
-def _first_to_correct(sql: str, file: Path) -> QueryRefusedError | None:
+def _first_to_correct(sql: str, file: Path) -> QueryRefusedError:
     """What was marked as none of Spark's, though the query's analysis does not see it."""
-    found = re.search(rf"/\* {TO_CORRECT}: (.*?) \*/", sql)
-    if found is None:
-        return None
+    found = _TO_CORRECT.search(sql)
     before = sql[: found.start()]
     place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
     text = sql.splitlines()[place.line - 1].replace(found[0], "")
-    return QueryRefusedError(file, place, text, why=found[1])
+    return QueryRefusedError(file, place, text, why=found["of_line"] or found["why"])
 
 
 def _marked(sql: str, error: QueryRefusedError) -> str:

@@ -4,7 +4,8 @@
 have. Joins that become LEFT JOINs are from_view's.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from sqlglot import Dialect, ErrorLevel, exp
 
@@ -37,40 +38,54 @@ _UNLIKE = {
     "to_number": "Spark's formats are others",
 }
 """Functions that Spark has by the name that sqlglot gives them, and that may differ."""
+_OPERATORS = {
+    exp.ArrayOverlaps: "Spark has no &&: of arrays write ARRAYS_OVERLAP(a, b)",
+    exp.ArrayContainsAll: "Spark has no @>: of arrays write SIZE(ARRAY_EXCEPT(b, a)) = 0",
+    exp.ArrayContainedBy: "Spark has no <@: of arrays write SIZE(ARRAY_EXCEPT(a, b)) = 0",
+}
 
 
-def to_spark(tree: exp.Expr, catalog: Catalog) -> list[str]:
-    """Change the tree so that Spark's SQL can be written of it; returns what to look at.
+class Marks(NamedTuple):
+    """notes: an expression, and why to look at it. to_correct: such pairs, of what Spark lacks."""
 
-    Each thing to look at is marked in the tree, too, as a comment.
-    """
-    types = ViewTypes(tree, catalog)
+    notes: list[str]
+    to_correct: list[tuple[str, str]]
+
+    def add(self, node: exp.Expr, how: str, why: str) -> None:
+        """Mark an expression in its tree, too, as a comment."""
+        self.notes.append(f"{shown(node)}: {why}")
+        if how == TO_CORRECT:
+            self.to_correct.append((shown(node), why))
+        node.add_comments([f"{how}: {why}"])
+
+
+def to_spark(tree: exp.Expr, catalog: Catalog) -> Marks:
+    """Change the tree so that Spark's SQL can be written of it; returns what is marked in it."""
+    types, marks = ViewTypes(tree, catalog), Marks([], [])
     _write_on(tree, catalog)
-    notes = list(_mark_enum_orders(tree, types))
+    _mark_enum_orders(tree, types, marks)
     _plain_types(tree, catalog, types)
     _simplify_casts(tree)
     _plain_lists(tree)
     for node, why in times_to_spark(tree, types):
-        notes.append(_mark(node, TO_CORRECT, why))
-    notes += [*_mark_casts(tree), *_mark_divisions(tree, types), *_mark_functions(tree)]
-    return notes
+        marks.add(node, TO_CORRECT, why)
+    _mark_casts(tree, marks)
+    _mark_divisions(tree, types, marks)
+    _mark_functions(tree, marks)
+    return marks
 
 
-def spark_text(tree: exp.Expr) -> str:
-    """query.sql's text."""
+def spark_text(tree: exp.Expr, marks: Marks) -> str:
+    """query.sql's text. What sqlglot leaves out of its comments stands in lines above."""
     level = ErrorLevel.IGNORE  # what is not supported is marked
     sql = tree.sql("spark", pretty=True, normalize_functions="upper", unsupported_level=level)
-    return sql + "\n"
+    lost = [pair for pair in marks.to_correct if f"{TO_CORRECT}: {pair[1]}" not in sql]
+    return "".join(f"-- {TO_CORRECT}: {one}: {why}\n" for one, why in lost) + sql + "\n"
 
 
 def shown(node: exp.Expr) -> str:
     """An expression on a line, for people."""
     return node.sql("spark", comments=False, unsupported_level=ErrorLevel.IGNORE)
-
-
-def _mark(node: exp.Expr, how: str, why: str) -> str:
-    node.add_comments([f"{how}: {why}"])
-    return f"{shown(node)}: {why}"
 
 
 def _write_on(tree: exp.Expr, catalog: Catalog) -> None:
@@ -127,17 +142,18 @@ def _first_with(column: str, relations: Iterable[tuple[str, set[str]]]) -> str |
     return next((name for name, columns in relations if column in columns), None)
 
 
-def _mark_enum_orders(tree: exp.Expr, types: ViewTypes) -> Iterator[str]:
+def _mark_enum_orders(tree: exp.Expr, types: ViewTypes, marks: Marks) -> None:
     why = "an enum: PostgreSQL goes by the order of its labels, Spark by their text"
     for node in list(tree.find_all(*_COMPARED_BY_ORDER, *_CHOSEN_BY_ORDER)):
-        sides = [one for one in node.iter_expressions() if isinstance(one, exp.Expr)]
-        if any(types.is_enum(side) for side in sides):
-            yield _mark(node, LOOK_AT, why)
+        if any(types.is_enum(side) for side in node.iter_expressions()):
+            marks.add(node, LOOK_AT, why)
 
 
 def _plain_types(tree: exp.Expr, catalog: Catalog, types: ViewTypes) -> None:
     """An enum is text, a domain what it is over: Spark has neither."""
     for node in list(tree.find_all(exp.DataType)):
+        if node.this == exp.DType.NAME:
+            node.replace(exp.DataType.build("text", dialect="postgres"))
         if node.this != exp.DType.USERDEFINED:
             continue
         name = node.sql("postgres")
@@ -185,24 +201,29 @@ def _listed(node: exp.Expr) -> list[exp.Expr] | None:
     return array.expressions if isinstance(array, exp.Array) else None
 
 
-def _mark_casts(tree: exp.Expr) -> Iterator[str]:
+def _mark_casts(tree: exp.Expr, marks: Marks) -> None:
     for cast in list(tree.find_all(exp.Cast)):
-        if cast.to.is_type(exp.DType.DECIMAL) and not cast.to.expressions:
-            cast.add_comments(["LOOK AT: numeric without precision; write DECIMAL(p, s)"])
-            yield f"{shown(cast)}: without precision Spark's DECIMAL is (10, 0): name both"
-        is_array = cast.to.this == exp.DType.ARRAY and isinstance(cast.this, exp.Literal)
-        if cast.to.this not in _CASTS or is_array:
-            what = "text to an array" if is_array else f"to {cast.to.sql('postgres')}"
-            yield _mark(cast, TO_CORRECT, f"Spark's SQL has no CAST of PostgreSQL's {what}")
+        to, has_size = cast.to, bool(cast.to.expressions)
+        is_array = to.this == exp.DType.ARRAY and isinstance(cast.this, exp.Literal)
+        if to.this not in _CASTS or is_array:
+            what = "text to an array" if is_array else f"to {to.sql('postgres')}"
+            marks.add(cast, TO_CORRECT, f"Spark's SQL has no CAST of PostgreSQL's {what}")
+        elif to.is_type(exp.DType.DECIMAL) and not has_size:
+            marks.add(
+                cast,
+                LOOK_AT,
+                "numeric without precision: write DECIMAL(p, s)",
+            )
+        elif to.is_type(*exp.DataType.TEXT_TYPES) and has_size:
+            marks.add(cast, LOOK_AT, "Spark's CAST cuts no text to a length; write LEFT(x, n)")
 
 
-def _mark_divisions(tree: exp.Expr, types: ViewTypes) -> Iterator[str]:
+def _mark_divisions(tree: exp.Expr, types: ViewTypes, marks: Marks) -> None:
     for division in tree.find_all(exp.Div):
         division.set("typed", False)  # else sqlglot adds a cast
         sides = (division.this.unnest(), division.expression.unnest())
         if all(_may_be_integer(side, types) for side in sides):
-            division.add_comments(["LOOK AT: of integers, write DIV"])
-            yield f"{shown(division)}: of integers PostgreSQL drops the rest, Spark does with DIV"
+            marks.add(division, LOOK_AT, "of integers PostgreSQL drops the rest: write DIV")
 
 
 def _may_be_integer(node: exp.Expr, types: ViewTypes) -> bool:
@@ -213,19 +234,21 @@ def _may_be_integer(node: exp.Expr, types: ViewTypes) -> bool:
     return True
 
 
-def _mark_functions(tree: exp.Expr) -> Iterator[str]:
+def _mark_functions(tree: exp.Expr, marks: Marks) -> None:
     """What Spark lacks, or has with another meaning. sqlglot passes unknown names through."""
-    for node in list(tree.find_all(exp.Func)):
+    for node in list(tree.find_all(exp.Func, *_OPERATORS)):
         if isinstance(node, exp.Cast | exp.Extract):
             continue
         text = shown(node)
         name = text[: text.find("(")].lower() if "(" in text else ""
-        if name in _UNLIKE:
-            yield _mark(node, LOOK_AT, _UNLIKE[name])
+        if type(node) in _OPERATORS:
+            marks.add(node, TO_CORRECT, _OPERATORS[type(node)])
+        elif name in _UNLIKE:
+            marks.add(node, LOOK_AT, _UNLIKE[name])
         elif name.isidentifier() and name not in SPARK_FUNCTIONS:
-            yield _mark(node, TO_CORRECT, f"Spark has no function {name.upper()}")
+            marks.add(node, TO_CORRECT, f"Spark has no function {name.upper()}")
         elif unsupported := _unsupported(node):
-            yield _mark(node, TO_CORRECT, f"Spark does not have all of it: {unsupported}")
+            marks.add(node, TO_CORRECT, f"Spark does not have all of it: {unsupported}")
 
 
 def _unsupported(node: exp.Expr) -> str:
