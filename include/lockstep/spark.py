@@ -205,13 +205,8 @@ def _say_errors_once() -> None:
 
 
 def is_alive(spark: "SparkSession") -> bool:
-    """Whether the session's JVM is there, and its context was not stopped."""
-    from py4j.protocol import Py4JError
-
-    try:
-        return not spark.sparkContext._jsc.sc().isStopped()
-    except (Py4JError, OSError):
-        return False
+    """Whether the JVM of a stream_session is there; does not ask it anything."""
+    return spark.sparkContext._gateway.proc.poll() is None
 
 
 def _is_local(settings: Settings) -> bool:

@@ -103,15 +103,15 @@ class Stream:
                 time.sleep(PAUSE_SECONDS)
                 continue
             try:
-                deliveries = self.queue.take(PAUSE_SECONDS)
+                releases = self.queue.take(PAUSE_SECONDS)
             except Exception as error:
                 self.error = error
                 return
-            if deliveries is None and not self._stopping:
+            if releases is None and not self._stopping:
                 self.queue = self._readers.subscribe(self.reached)
                 self.subscriptions += 1
-            for delivery in deliveries or ():
-                for transaction, resume_offset in delivery.transactions:
+            for release in releases or ():
+                for transaction, resume_offset in release.transactions:
                     frontier = self.reached.frontier
                     if frontier is None or transaction.commit_lsn > frontier:
                         self.commits.append(transaction.commit_lsn)

@@ -20,7 +20,7 @@ from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Position, Runner
 from lockstep.streams.sink import Sink
 from lockstep.streams.source_reader import SourceReaders
-from lockstep.streams.subscription import Delivery, Subscription
+from lockstep.streams.subscription import Release, Subscription
 from lockstep.streams.upkeep import Upkeep
 from lockstep.streams.writer import Resumable, Writer
 
@@ -113,33 +113,33 @@ class ReaderRunner(Runner):
 
     def _work(self) -> bool:
         """Take what waits, and write it; returns whether something came."""
-        deliveries = self._stream.take(IDLE_SECONDS)
+        releases = self._stream.take(IDLE_SECONDS)
         if self._stopping.is_set():
             return False
-        if deliveries is None:  # too far behind the others
+        if releases is None:  # too far behind the others
             self._stream = self._readers.subscribe(self.reached)
             return False
-        if deliveries:
+        if releases:
             started = time.monotonic()
-            self._write(deliveries)
+            self._write(releases)
             self.progress.write_seconds = time.monotonic() - started
             self.progress.note()
         self._upkeep.look_after()
         reach(Point.BEFORE_NEXT_RECORDS)
-        return bool(deliveries)
+        return bool(releases)
 
-    def _write(self, deliveries: Sequence[Delivery]) -> None:
+    def _write(self, releases: Sequence[Release]) -> None:
         """Raises PoisonedRecordError once what precedes the record is committed."""
         transactions: list[Resumable] = []
         poison: PoisonedRecordError | None = None
         try:
-            for delivery in deliveries:
-                for resumable in delivery.transactions:
+            for release in releases:
+                for resumable in release.transactions:
                     transactions += self._read(resumable)
-                self._given_up.require_none(delivery.strays, self._sink.wanted)
+                self._given_up.require_none(release.strays, self._sink.wanted)
         except PoisonedRecordError as error:
             poison = error
-        self._writer.write(transactions, deliveries[-1].seen_us)
+        self._writer.write(transactions, releases[-1].seen_us)
         if poison is not None:
             raise poison
 

@@ -24,7 +24,7 @@ from lockstep.sinks.append_log import Reached
 from lockstep.sources.change_topic import topic_reading
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Position
-from lockstep.streams.subscription import Delivery, Subscription
+from lockstep.streams.subscription import Release, Subscription
 
 RECORDS_MAX = 5_000
 """Records that are followed before the next are read: some 5 MB."""
@@ -95,7 +95,7 @@ class _Overlap(NamedTuple):
 class SourceReader:
     """One consumer and one tracker, in a thread that ends when no stream is left.
 
-    streams: those that it delivers to. position: of its last delivery.
+    streams: those that it delivers to. position: of its last release.
     """
 
     def __init__(self, readers: SourceReaders, stream: Subscription, reached: Reached) -> None:
@@ -175,11 +175,11 @@ class SourceReader:
             resumable = list(zip(released, self.tracker.resume_offsets(released), strict=True))
         tracker = self.tracker
         position = Position(tracker.next_offset, tracker.frontier, tracker.frontier_committed_us)
-        self._deliver(Delivery(resumable, decoded.strays, position, seen_us))
+        self._hand_out(Release(resumable, decoded.strays, position, seen_us))
         if decoded.poison is not None:
             raise decoded.poison
 
-    def _deliver(self, delivery: Delivery) -> None:
+    def _hand_out(self, release: Release) -> None:
         """Wait while no stream has room. Where one has, the others, too far behind, are left."""
         while True:
             with self._readers.lock:
@@ -189,9 +189,9 @@ class SourceReader:
                     for one in break_off:
                         self.forget(one)
                         one.end()
-                    self.position = delivery.position
+                    self.position = release.position
                     for one in (*self.streams, *self._queues):
-                        one.put(delivery)
+                        one.put(release)
                     return
             time.sleep(ROOM_SECONDS)
 
@@ -207,9 +207,9 @@ class SourceReader:
         elif overlap.queue.is_over:
             self._overlap = None
         elif _order(self.position.frontier) >= _order(overlap.since.frontier):
-            for delivery in overlap.queue.take(0) or ():
+            for release in overlap.queue.take(0) or ():
                 for stream in self.streams:
-                    stream.put(delivery)
+                    stream.put(release)
             overlap.lead.forget(overlap.queue)
             overlap.lead.streams += self.streams
             self.streams, self._overlap = [], None

@@ -14,7 +14,7 @@ QUEUED_CHANGES_MAX = 50_000
 """Changes that wait for one stream: some 50 MB, shared by all streams for which they wait."""
 
 
-class Delivery(NamedTuple):
+class Release(NamedTuple):
     """What was found in one reading, its rows not read yet.
 
     transactions: whole, in commit order. strays: messages outside of transactions. position: after
@@ -37,7 +37,7 @@ class Subscription:
     def __init__(self, position: Position) -> None:
         """position: where the stream is as it comes to the reader."""
         self._changed = threading.Condition()
-        self._deliveries: deque[Delivery] = deque()
+        self._releases: deque[Release] = deque()
         self._changes = 0
         self._in_hand: Position | None = None
         self._done = self._newest = position
@@ -56,15 +56,15 @@ class Subscription:
     def position(self) -> Position:
         """Up to where the stream has dealt with everything; any thread may ask."""
         with self._changed:
-            is_idle = not self._deliveries and self._in_hand is None
+            is_idle = not self._releases and self._in_hand is None
             return self._newest if is_idle else self._done
 
-    def put(self, delivery: Delivery) -> None:
+    def put(self, release: Release) -> None:
         with self._changed:
-            self._newest = delivery.position
-            if delivery.transactions or delivery.strays:
-                self._deliveries.append(delivery)
-                self._changes += delivery.changes
+            self._newest = release.position
+            if release.transactions or release.strays:
+                self._releases.append(release)
+                self._changes += release.changes
                 self._changed.notify_all()
 
     def end(self, error: BaseException | None = None) -> None:
@@ -73,7 +73,7 @@ class Subscription:
             self._is_over, self._error = True, error
             self._changed.notify_all()
 
-    def take(self, wait_seconds: float) -> list[Delivery] | None:
+    def take(self, wait_seconds: float) -> list[Release] | None:
         """All that waits, after waiting for the first; [] when nothing comes, None when it is over.
 
         What was taken before counts as dealt with. Raises the error that ended it, once all is
@@ -82,14 +82,14 @@ class Subscription:
         deadline = time.monotonic() + wait_seconds
         with self._changed:
             self._done, self._in_hand = self._in_hand or self._done, None
-            while not (self._deliveries or self._is_over):
+            while not (self._releases or self._is_over):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return []
                 self._changed.wait(left)
-            found = list(self._deliveries)
+            found = list(self._releases)
             if found:
-                self._deliveries.clear()
+                self._releases.clear()
                 self._changes, self._in_hand = 0, found[-1].position
                 return found
             if self._error is not None:

@@ -5,7 +5,6 @@ Real-Time Mode, which here writes to a second topic that the consumer reads, sin
 other sink that takes each record as it comes. By turns, on a broker of the benchmark's own.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import psutil
@@ -68,42 +67,52 @@ def measure(
         found = []
         for number, way in enumerate(Way):
             on_progress(f"{way}: {rate:g} records a second for {WARM_UP_SECONDS + seconds:.0f} s")
-            found.append(_measured(settings, spark, way, f"bench.transport.{number}", rate, seconds))
+            topic = f"bench.transport.{number}"
+            found.append(_measured(settings, spark, way, topic, _Load(rate, seconds)))
         return found
     finally:
         spark.stop()
 
 
+class _Load(NamedTuple):
+    """Records a second, and for how many seconds they count after the warm-up."""
+
+    rate: float
+    seconds: float
+
+    def produce(self, settings: Settings, topic: str) -> tuple[int, float]:
+        """Returns how many there were, and the cores of this process and its children."""
+        uncounted = round(self.rate * WARM_UP_SECONDS)
+        total = uncounted + round(self.rate * self.seconds)
+        producer = Producer({**client(settings, KafkaUser.ADMIN), "linger.ms": 0})
+        began, before, first = 0.0, 0.0, time.monotonic()
+        for number in range(total):
+            if number == uncounted:
+                began, before = time.monotonic(), _cpu_seconds()
+            time.sleep(max(0.0, first + number / self.rate - time.monotonic()))
+            producer.produce(topic, f"{time.time_ns():<{VALUE_BYTES}}".encode(), partition=0)
+            producer.poll(0)
+        producer.flush(ARRIVAL_SECONDS_MAX)
+        return total, (_cpu_seconds() - before) / (time.monotonic() - began)
+
+
 def _measured(
-    settings: Settings, spark: "SparkSession", way: Way, topic: str, rate: float, seconds: float
+    settings: Settings, spark: "SparkSession", way: Way, topic: str, load: _Load
 ) -> Measured:
     read = f"{topic}.copied" if way is Way.REAL_TIME else topic
     for name in {topic, read}:
         _make_topic(settings, name)
     arrived: list[tuple[int, int]] = []
     with _reading(settings, spark, way, topic, arrived):
-        produced_from = time.monotonic()
-        cpu: list[tuple[float, float]] = []
-        total = round(rate * (WARM_UP_SECONDS + seconds))
-        producer = Producer({**client(settings, KafkaUser.ADMIN), "linger.ms": 0})
-        for number in range(total):
-            if number == round(rate * WARM_UP_SECONDS):
-                cpu.append((time.monotonic(), _cpu_seconds()))
-            due = produced_from + number / rate
-            time.sleep(max(0.0, due - time.monotonic()))
-            producer.produce(topic, f"{time.time_ns():<{VALUE_BYTES}}".encode(), partition=0)
-            producer.poll(0)
-        producer.flush(ARRIVAL_SECONDS_MAX)
-        cpu.append((time.monotonic(), _cpu_seconds()))
+        total, cores = load.produce(settings, topic)
         deadline = time.monotonic() + ARRIVAL_SECONDS_MAX
         while len(arrived) < total:
             if time.monotonic() > deadline:
                 raise MeasurementError(f"{way}: {len(arrived):,} of {total:,} records arrived")
             time.sleep(0.1)
-    (began, before), (ended, after) = cpu
-    counted = arrived[-round(rate * seconds) :]
+    counted = arrived[-round(load.rate * load.seconds) :]
     latencies = np.array([at - sent for sent, at in counted]) / 1e9
-    return Measured(way, len(counted), distribution(latencies), (after - before) / (ended - began))
+    return Measured(way, len(counted), distribution(latencies), cores)
 
 
 @contextmanager
@@ -152,9 +161,7 @@ def _micro_batches(
         at = time.time_ns()
         arrived.extend((int(value), at) for value in values)
 
-    records = change_topic.stream(
-        spark, settings, first_offset=0, records_max=50_000, topic=topic
-    )
+    records = change_topic.stream(spark, settings, first_offset=0, records_max=50_000, topic=topic)
     return records.writeStream.foreachBatch(take)
 
 
@@ -200,19 +207,3 @@ def _cpu_seconds() -> float:
     me = psutil.Process()
     times = [one.cpu_times() for one in (me, *me.children(recursive=True))]
     return sum(one.user + one.system for one in times)
-
-
-def as_json(measured: list[Measured]) -> str:
-    return json.dumps(
-        [
-            {
-                "way": one.way,
-                "records": one.records,
-                "cores": one.cores,
-                "p50": one.latency.p50,
-                "p95": one.latency.p95,
-                "p99": one.latency.p99,
-            }
-            for one in measured
-        ]
-    )

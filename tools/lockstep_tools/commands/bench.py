@@ -154,6 +154,34 @@ def bench_cold_start(
     console.print(table)
 
 
+@group.command("transport")
+def bench_transport(
+    rate: Annotated[float, typer.Option(min=0.1, help="Records a second.")] = 150.0,
+    seconds: Annotated[float, typer.Option(min=5, help="After 15 s of warming up.")] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """From Kafka to the driver: a consumer, micro-batches of Spark, Spark's Real-Time Mode."""
+    from lockstep_tools.bench.stream_stack import stream_stack
+    from lockstep_tools.bench.transport import measure
+
+    console = Console(highlight=False, stderr=as_json)
+    with stream_stack(Settings.load(), ("kafka",)) as settings:
+        measured = measure(settings, rate, seconds, console.print)
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in measured]))
+        return
+    title = f"{rate:g} records a second for {seconds:g} s; milliseconds from producer to Python"
+    table = Table(title=title, title_justify="left")
+    table.add_column("way")
+    for name in ("records", "p50", "p95", "p99", "cores"):
+        table.add_column(name, justify="right")
+    for one in measured:
+        found = (one.latency.p50, one.latency.p95, one.latency.p99)
+        milliseconds = (f"{1000 * value:.1f}" for value in found)
+        table.add_row(one.way, f"{one.records:,}", *milliseconds, f"{one.cores:.2f}")
+    console.print(table)
+
+
 @group.command("latency")
 def bench_latency(
     mode: Mode = None,
