@@ -36,8 +36,8 @@ RECORDS_MAX = 50_000
 """Records of one micro-batch: some 50 MB in the driver. Larger ones are no quicker."""
 LOOK_SECONDS_MAX = 0.2
 """A look from outside waits so long for a micro-batch: most are shorter."""
-SHARE_SECONDS = 0.25
-"""A micro-batch of one mode takes that much of two cores; five without pauses only queue up."""
+SHARE_SECONDS = 0.15
+"""So long a query pauses for each neighbour, whose joins need the cores as well."""
 
 
 class Stage(NamedTuple):

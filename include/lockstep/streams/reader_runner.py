@@ -26,9 +26,9 @@ from lockstep.streams.writer import Resumable, Writer
 
 COMMIT_SECONDS = 0.05
 """Between the beginnings of two commits of a stream that is busy: each is a file or two."""
-NEIGHBOUR_SHARE = 0.5
-"""Of the time that a write takes, left to each neighbour before the next: two cores are enough for
-the joins of two streams, and five without pauses only queue up."""
+NEIGHBOUR_SHARE = 0.25
+"""Of the time that a write takes, left to each neighbour before the next: five streams that join
+without pauses only queue up for two cores."""
 IDLE_SECONDS = 1.0
 """A stream to which nothing comes looks so often for what there is to compact."""
 
