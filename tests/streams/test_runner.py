@@ -18,7 +18,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached
 from lockstep.sources import change_topic
-from lockstep.streams import published
+from lockstep.streams import published, reader_runner
 from lockstep.streams import sink as sinking
 from lockstep.streams import writer as writing
 from lockstep.streams.follower import Follower
@@ -257,6 +257,22 @@ def test_what_comes_twice_is_written_once_also_when_both_wait_together(home: Set
     ahead._take(list(enumerate(values)))
     one.take([])
     assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3]
+
+
+def test_a_stream_gets_on_while_its_reader_follows_a_transaction_that_has_not_ended(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of millions of records; supervision would call it stalled after five minutes."""
+    monkeypatch.setattr(reader_runner, "IDLE_SECONDS", 0.0)
+    one = ReadHere(None, home, StreamMode.OUTBOX)
+    begin, change, end = order(1)
+    one.take([*SNAPSHOT, begin])
+    seen = [one.runner.progress.last_progress_at]
+    for values in ([change], [], [end]):
+        one.take(values)
+        seen.append(one.runner.progress.last_progress_at)
+    first, moved, still, ended = seen
+    assert first < moved == still < ended
 
 
 MESSAGE_OUTSIDE = json.dumps(

@@ -73,7 +73,7 @@ def source_start(name: SourceName) -> None:
 
 
 def source_stop(name: SourceName) -> None:
-    """Stop the streams of a source's pipelines after the micro-batch under way."""
+    """Stop the streams of a source's pipelines after the write under way."""
     from lockstep.supervise import launcher
     from lockstep.supervise.folder import name_in_project
 

@@ -54,7 +54,7 @@ def start(modes: Modes) -> None:
 
 @app.command()
 def stop(modes: Modes) -> None:
-    """Stop these streams after the micro-batch under way; others of their driver go on."""
+    """Stop these streams after the write under way; others of their driver go on."""
     from lockstep.supervise import launcher
 
     settings, console = Settings.load(), Console(soft_wrap=True)

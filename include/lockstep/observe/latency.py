@@ -15,8 +15,8 @@ from lockstep.supervise.heartbeat import Latency, Percentiles
 
 TOTAL = "total"
 HOPS = ("capture", "transport", "process", "write")
-"""In order: the commit until Debezium read it; Kafka, and waiting for the micro-batch; decoding and
-joining; the Delta commit."""
+"""In order: the commit until Debezium read it; Kafka, the reader, and
+waiting for the write before; decoding and joining; the Delta commit."""
 _TIMES = ("committed_at", "captured_at", "seen_at", "written_at")
 """When each hop begins; it ends when the next begins, the last when the row can be read."""
 _KINDS = (TOTAL, *HOPS)

@@ -37,13 +37,13 @@ GAUGES = {
     "rows_per_second": "Rows written to the change log, lately",
     "lag_bytes": "Write-ahead log from the frontier to the database's present position",
     "lag_seconds": "How long the frontier is behind the database",
-    "micro_batch_seconds": "How long a micro-batch takes",
+    "micro_batch_seconds": "How long a write takes",
     "state_rows": "Changes of transactions under way, and versions of dimensions kept in memory",
     "driver_memory_bytes": "Memory of the stream's driver, its JVM included; modes of one share it",
     "incomplete_transactions": "Transactions of which changes are missing",
     "incomplete_transaction_age_seconds": "Age of the oldest transaction with changes missing",
     "frontier_age_seconds": "Since the database committed the last transaction that is written",
-    "progress_age_seconds": "Since a micro-batch last got on in the change topic",
+    "progress_age_seconds": "Since the stream last got on in the change topic",
     "heartbeat_age_seconds": "Since the driver last gave a sign of life",
 }
 COUNTERS = {

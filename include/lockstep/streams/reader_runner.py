@@ -51,6 +51,7 @@ class ReaderRunner(Runner):
         super().__init__(Writer(settings, name, sink, given_up))
         self._sink, self._readers, self._given_up = sink, readers, given_up
         self._frontier = sink.reached.frontier  # of the last transaction taken
+        self._seen_offset = sink.reached.resume_offset
         self._stream: Subscription | None = None
         self._stopping = threading.Event()
         self._upkeep = Upkeep(name, sink.maintain)
@@ -124,9 +125,18 @@ class ReaderRunner(Runner):
             self._write(releases)
             self.progress.write_seconds = time.monotonic() - started
             self.progress.note()
+        else:
+            self._note_reading()
         self._upkeep.look_after()
         reach(Point.BEFORE_NEXT_RECORDS)
         return bool(releases)
+
+    def _note_reading(self) -> None:
+        """It gets on as well while the reader follows one transaction for minutes."""
+        next_offset = self.position.next_offset
+        if next_offset != self._seen_offset:
+            self._seen_offset = next_offset
+            self.progress.note()
 
     def _write(self, releases: Sequence[Release]) -> None:
         """Raises PoisonedRecordError once what precedes the record is committed."""

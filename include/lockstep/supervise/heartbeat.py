@@ -98,7 +98,7 @@ class Heartbeat:
     """Of the change topic: the first record not yet processed."""
     end_offset: int | None = None
     last_progress_at: datetime | None = None
-    """When a micro-batch last moved next_offset, or got on with a large transaction."""
+    """When next_offset last moved, or the stream got on with a large transaction."""
 
     rows_total: int = 0
     """Since the driver started."""
