@@ -18,7 +18,7 @@ from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached
 from lockstep.sources import change_topic
-from lockstep.streams import published, reader_runner
+from lockstep.streams import large, published, reader_runner
 from lockstep.streams import sink as sinking
 from lockstep.streams import writer as writing
 from lockstep.streams.follower import Follower
@@ -285,10 +285,64 @@ MESSAGE_OUTSIDE = json.dumps(
 
 
 def test_a_rows_message_outside_of_transactions_stops_the_stream_that_reads_messages_alone(
-    home: Settings,
+    home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = [*SNAPSHOT, *order(1), MESSAGE_OUTSIDE, *order(2)]
-    with pytest.raises(PoisonedRecordError, match="outside its transaction"):
-        ReadHere(None, home, StreamMode.MESSAGE).take(values)
+    outside = values.index(MESSAGE_OUTSIDE)
+    for _ in range(2):  # a restart meets it again
+        one = ReadHere(None, home, StreamMode.MESSAGE)
+        with pytest.raises(PoisonedRecordError, match="outside its transaction"):
+            one.take(values[one.next_offset :])
+    again = ReadHere(None, home, StreamMode.MESSAGE, lambda: [OffsetRange(outside, outside)])
+    monkeypatch.setattr(writing, "QUIET_COMMIT_SECONDS", 0.0)
+    again.take(values[again.next_offset :])
+    assert again.runner.reached.frontier == 20
     ReadHere(None, home, StreamMode.OUTBOX).take(values)
     assert change_log(home, StreamMode.OUTBOX) == [1, 2]
+
+
+def test_a_large_transaction_of_other_tables_is_not_read_again(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader keeps the changes of all tables, so that it is too large for any stream."""
+    monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", 1)
+
+    def read_again(*_: object) -> None:
+        raise AssertionError("read again")
+
+    monkeypatch.setattr(large, "read_again", read_again)
+    of_others = transaction_of(2, *[("suppliers", {"id": number}) for number in range(5)])
+    ReadHere(None, home, StreamMode.OUTBOX).take([*SNAPSHOT, *order(1), *of_others, *order(3)])
+    assert change_log(home, StreamMode.OUTBOX) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("write_seconds", "neighbours", "pause_seconds"),
+    [(0.01, 0, 0.04), (0.1, 0, 0.0), (0.1, 4, 0.1), (360.0, 4, 1.0)],
+)
+def test_a_stream_pauses_for_its_neighbours_but_not_for_long(
+    home: Settings, write_seconds: float, neighbours: int, pause_seconds: float
+) -> None:
+    runner = ReadHere(None, home, StreamMode.OUTBOX).runner
+    runner.progress.write_seconds, runner.neighbours = write_seconds, neighbours
+    assert runner._pause_seconds() == pytest.approx(pause_seconds)
+
+
+def test_a_stop_ends_between_two_commits_and_loses_nothing(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "WRITTEN_TOGETHER_MAX", 0)
+    one = ReadHere(None, home, StreamMode.OUTBOX)
+    write = one.runner._sink.write
+
+    def stopped_meanwhile(*given: object) -> pa.Table:
+        one.runner._stopping.set()
+        return write(*given)
+
+    monkeypatch.setattr(one.runner._sink, "write", stopped_meanwhile)
+    values = [*SNAPSHOT, *order(1), *order(2), *order(3)]
+    one.take(values)
+    assert change_log(home, StreamMode.OUTBOX) == [1]
+    again = ReadHere(None, home, StreamMode.OUTBOX)
+    again.take(values[again.next_offset :])
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2, 3]

@@ -36,7 +36,7 @@ class Topic:
         self.values: list[bytes] = [*SNAPSHOT]
         self.handed_out = 0
         self.slice_max = 1_000
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
 
     def add_orders(self, *numbers: int) -> None:
         for number in numbers:
@@ -104,7 +104,7 @@ class Stream:
                 continue
             try:
                 releases = self.queue.take(PAUSE_SECONDS)
-            except Exception as error:
+            except BaseException as error:
                 self.error = error
                 return
             if releases is None and not self._stopping:
@@ -254,6 +254,15 @@ def test_what_kafka_refuses_ends_the_streams_and_the_next_one_has_a_reader_of_it
     again = Stream(readers)
     wait_until(lambda: again.commits == [0])
     again.stop()
+
+
+def test_a_defect_of_a_reader_ends_its_streams(readers: SourceReaders, topic: Topic) -> None:
+    class PanicError(BaseException):
+        """As pyo3 raises for a defect of delta-rs, which is no Exception."""
+
+    topic.failure = PanicError()
+    stream = Stream(readers)
+    wait_until(lambda: stream.error is topic.failure)
 
 
 def test_a_reader_ends_with_its_last_stream(readers: SourceReaders) -> None:

@@ -52,6 +52,7 @@ class Transaction:
     changes: the wanted ones, by total_order; None when there are more than HELD_CHANGES_MAX.
     offsets: where all of them are in the topic.
     change_count: of all tables, wanted or not.
+    tables: of which there are changes; None where a TRUNCATE may be of any, or it is not known.
     """
 
     tx_id: int | None
@@ -60,6 +61,7 @@ class Transaction:
     changes: list[Change] | None
     offsets: OffsetRange
     change_count: int
+    tables: frozenset[str] | None = None
 
     @property
     def tx(self) -> int | None:
@@ -98,6 +100,7 @@ class _Pending:
     counts: Counter[str] = field(default_factory=Counter)
     seen_below: int = 1
     seen_ahead: set[int] = field(default_factory=set)
+    has_truncate: bool = False
 
     def is_of_before(self, record: Change | End) -> bool:
         """Whether the record lies before the last BEGIN: it was held back, and came late."""
@@ -109,6 +112,7 @@ class _Pending:
         if change.tx is not None and self._is_known(change.total_order):
             return
         self.counts[change.table] += 1
+        self.has_truncate = self.has_truncate or change.op == TRUNCATE
         if keep and self.changes is not None:
             self.changes.append(change)
             if len(self.changes) > HELD_CHANGES_MAX:
@@ -383,6 +387,7 @@ class TransactionTracker:
             changes=changes,
             offsets=OffsetRange(pending.first_offset, pending.last_offset),
             change_count=pending.counts.total(),
+            tables=None if pending.has_truncate else frozenset(pending.counts),
         )
 
     def _finish(self, tx: int) -> None:

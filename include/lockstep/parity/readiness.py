@@ -17,7 +17,7 @@ from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import quoted
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import reached_of
+from lockstep.sinks.append_log import capture_id_of, reached_of
 from lockstep.sinks.window_conditions import of_time
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
@@ -34,7 +34,7 @@ class Readiness:
 
     verdict: waiting, not_covered, or None when nothing stands against it; reason says why.
     frontier: the stream's; None before its first commit.
-    version: of the pipeline that both are of.
+    version: of the pipeline that both are of. capture_id: of the stream's changes.
     """
 
     run: RunCommit
@@ -45,6 +45,7 @@ class Readiness:
     reason: str
     repairs: tuple[RepairCommit, ...] = ()
     version: str = VERSION_OF_BEFORE
+    capture_id: int | None = None
 
     def cuts_of_repaired(self) -> dict[int | str, Cut]:
         """The cut of each row that was repaired, its last repair's, by its key in the commit."""
@@ -82,6 +83,7 @@ def readiness(settings: Settings, plan: Plan, window: Window, mode: Mode) -> Rea
         reason=reason,
         repairs=written.repairs,
         version=plan.version,
+        capture_id=capture_id_of(stream),
     )
 
 

@@ -13,13 +13,16 @@ from functools import cached_property
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from lockstep.errors import LakehouseError
 from lockstep.model.window import Window
 from lockstep.parity.differences import COMMIT
 from lockstep.parity.readiness import Readiness
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import quoted
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import capture_id_of
 from lockstep.sinks.window_conditions import inside, of_time, up_to
 from lockstep.sources.delta import column_types, open_table, run_query
 
@@ -58,7 +61,13 @@ class Sides:
 
     @cached_property
     def log(self) -> DeltaTable:
-        return open_table(self.settings.table_uri(self.plan.change_log(self.mode)))
+        log = open_table(self.settings.table_uri(self.plan.change_log(self.mode)))
+        of_now = capture_id_of(log), log.metadata().description or VERSION_OF_BEFORE
+        if of_now != (self.ready.capture_id, self.ready.version):
+            raise LakehouseError(
+                f"{log.table_uri} was made again while it was compared: compare the window again"
+            )
+        return log
 
     def differing_columns(self) -> list[str]:
         """Where the compared columns of the two tables are absent or of different types."""

@@ -18,6 +18,7 @@ from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.project_files import PIPELINE_FILE
 from lockstep.pipeline.result_tables import CHANGE_PARTITION, change_columns
 from lockstep.pipeline.tolerate import Tolerate
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
@@ -38,13 +39,18 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
 
     line: of the ledger, its verdict one of COMPARED. A window without orders passes. Checking a
     comparison again adds a result and changes nothing else. Raises LakehouseError when the change
-    log cannot be read, PipelineError when the pipeline's folder cannot be used, QualityStoreError
-    when HOME/quality cannot be used.
+    log cannot be read or is of another version of the pipeline, PipelineError when the pipeline's
+    folder cannot be used, QualityStoreError when HOME/quality cannot be used.
     """
     started = time.monotonic()
     plan = plan_named(settings.project, settings.names.pipeline)
     # Step 1: the changes that were compared are those up to the stream's frontier of then.
     change_log = delta.open_table(settings.table_uri(settings.names.change_log(line.mode)))
+    if (change_log.metadata().description or VERSION_OF_BEFORE) != line.pipeline_version:
+        raise LakehouseError(
+            f"{change_log.table_uri} is of another version of the pipeline than the comparison of "
+            f"{line.checked_at.isoformat()}: compare the window again"
+        )
     columns = {**plan.result.columns, **change_columns(line.mode)}
     # Step 2: the changes, unless they are of another shape and cannot be read as declared.
     parity_suite = Suite("parity", PARITY_CHECKS, plan.fact.name.name)

@@ -138,6 +138,8 @@ class Maintenance:
     def __init__(self, version: int) -> None:
         """version: the table's, at the writer's start."""
         self._maintained = version // MAINTAIN_COMMITS
+        self._large = version // (MAINTAIN_COMMITS * VACUUM_MAINTENANCES)
+        self._is_vacuum_owed = False
         self._vacuumed_at = -math.inf
 
     def is_due(self, version: int) -> bool:
@@ -152,16 +154,19 @@ class Maintenance:
         if not self.is_due(table.version()):
             return False
         self._maintained = table.version() // MAINTAIN_COMMITS
-        is_large = self._maintained % VACUUM_MAINTENANCES == 0
-        is_vacuum_due = is_large and time.monotonic() - self._vacuumed_at >= VACUUM_SECONDS
+        large = table.version() // (MAINTAIN_COMMITS * VACUUM_MAINTENANCES)
+        is_large, self._large = large != self._large, large
+        self._is_vacuum_owed = self._is_vacuum_owed or is_large
+        waited_seconds = time.monotonic() - self._vacuumed_at
+        is_vacuum_due = self._is_vacuum_owed and waited_seconds >= VACUUM_SECONDS
         if is_vacuum_due:
-            self._vacuumed_at = time.monotonic()
+            self._is_vacuum_owed, self._vacuumed_at = False, time.monotonic()
         target_bytes = COMPACTED_BYTES if is_large else JOINED_BYTES
         with translate_delta_errors(table.table_uri):
             try:
                 tidy(table, kept_hours if is_vacuum_due else None, target_bytes)
             except CommitFailedError as error:  # the writer was quicker, many times in a row
-                log.info("%s is compacted later: %s", table.table_uri, error)
+                log.warning("%s is compacted later: %s", table.table_uri, error)
             table.update_incremental()
         return True
 
@@ -274,7 +279,8 @@ class AppendLog:
             return False
         with translate_delta_errors(self.uri):
             table = DeltaTable(self.uri)
-        self._maintenance.tidy_when_due(table, self._kept_hours)
+        if not self._maintenance.tidy_when_due(table, self._kept_hours):
+            return False
         folder = local_folder(self.uri)
         if folder is not None and self._versions_max is not None:
             with translate_delta_errors(self.uri):

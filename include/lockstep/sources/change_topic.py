@@ -1,4 +1,4 @@
-"""Reads the change topic: as a Spark stream, and a stretch of it again by offsets.
+"""Reads the change topic: as it grows, as a Spark stream, and a stretch of it again by offsets.
 
 A topic that is not named is the one of the pipeline's source. It has one partition, so an offset
 alone names a record. Only committed records are read: our connector delivers at least once, without
@@ -128,8 +128,9 @@ class TopicReading:
     def records(self, most: int, wait_seconds: float) -> list[tuple[int, bytes | None]]:
         """(offset, value) of the next records, all that are there, after waiting for the first.
 
-        None while the broker is away: it is asked again by the client itself. Raises StreamError
-        when the topic has lost them, or when Kafka refuses to give them.
+        [] when none comes, also while the broker is away: the client asks again by itself. Raises
+        KafkaException, of which topic_reading makes a StreamError, when the topic has lost them, or
+        Kafka refuses to give them.
         """
         first = self._consumer.poll(wait_seconds)
         if first is None:
@@ -140,7 +141,7 @@ class TopicReading:
 
 @contextmanager
 def topic_reading(settings: Settings, topic: str, first: int) -> Iterator[TopicReading]:
-    """The topic's records from an offset on, for the block."""
+    """The topic's records from an offset on, for the block; what Kafka refuses is a StreamError."""
     with _reading(settings, topic, **AHEAD) as reader:
         reader.assign([TopicPartition(topic, 0, first)])
         yield TopicReading(reader)

@@ -8,7 +8,7 @@ It takes the leases first, so that a mode never has two drivers, and gives each 
 is dropped: because it is to be stopped, or because it failed. A mode that fails does not take
 the others along, whatever of it fails: its query, its heartbeat, its end. A desired state that
 cannot be read changes nothing: the mode goes on and reports it, for a stop writes the file again,
-whole. SIGTERM stops all after the micro-batches under way. The first driver also hosts the writer
+whole. SIGTERM stops all after the writes under way. The first driver also hosts the writer
 of the source's history, for which comparisons wait; when that driver ends, another takes it on.
 """
 
@@ -435,10 +435,10 @@ class Driver:
         return True
 
     def _end(self, runner: Runner) -> BaseException | None:
-        """After its micro-batch, which may take minutes: the other modes go on, and say so.
+        """After its write, which may take minutes: the other modes go on, and say so.
 
         Returns why its query did not end as it should. The runner writes nothing from then on all
-        the same: it refuses each micro-batch.
+        the same.
         """
         with ThreadPoolExecutor(1) as pool:
             ended = self._beating_until(pool.submit(runner.stop))

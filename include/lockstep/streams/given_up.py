@@ -62,14 +62,13 @@ class GivenUp:
                         raise
         return rows
 
-    def require_none(self, strays: Iterable[Stray], wanted: Collection[str]) -> None:
+    def require_none(self, stray: Stray, wanted: Collection[str]) -> None:
         """Raise PoisonedRecordError for a row's message that has no transaction."""
-        for stray in strays:
-            try:
-                self._decoder.require_none(stray, wanted)
-            except PoisonedRecordError:
-                if not self._is_given_up(stray.offset):
-                    raise
+        try:
+            self._decoder.require_none(stray, wanted)
+        except PoisonedRecordError:
+            if not self._is_given_up(stray.offset):
+                raise
 
     def _is_given_up(self, offset: int) -> bool:
         """By the stretches known, or else by those there are now."""

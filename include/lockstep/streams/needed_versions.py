@@ -1,4 +1,4 @@
-"""The versions of rows that a micro-batch's facts lead to: in memory, or read from the history.
+"""The versions of rows that facts lead to: in memory, or read from the history.
 
 One object for each stream. The history in Delta has one writer, another worker; what a stream needs
 of it is waited for, and what it keeps in memory it takes from the change topic itself.
@@ -115,7 +115,7 @@ class NeededVersions:
     def relations(self, facts: Sequence[Version]) -> dict[TableName, pa.Table]:
         """Every table that the query reads, with the versions that these of the fact lead to.
 
-        facts: those of a micro-batch, taken before, those of one row together and in order.
+        facts: those to be written, taken before, those of one row together and in order.
         """
         fact = self._plan.query.fact
         keys: dict[TableName, set[Key]] = {fact: {one.key for one in facts}}

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.transactions import IncompleteTransaction
@@ -29,6 +30,8 @@ COMMIT_SECONDS = 0.05
 NEIGHBOUR_SHARE = 0.25
 """Of the time that a write takes, left to each neighbour before the next: five streams that join
 without pauses only queue up for two cores."""
+SHARE_SECONDS_MAX = 1.0
+"""However long a large transaction took."""
 IDLE_SECONDS = 1.0
 """A stream to which nothing comes looks so often for what there is to compact."""
 
@@ -50,6 +53,7 @@ class ReaderRunner(Runner):
         """given_up: decodes the rows."""
         super().__init__(Writer(settings, name, sink, given_up))
         self._sink, self._readers, self._given_up = sink, readers, given_up
+        self._first_offset = sink.reached.resume_offset
         self._frontier = sink.reached.frontier  # of the last transaction taken
         self._seen_offset = sink.reached.resume_offset
         self._stream: Subscription | None = None
@@ -59,15 +63,22 @@ class ReaderRunner(Runner):
 
     def start(self, neighbours: int = 0) -> None:
         self.neighbours = neighbours
-        self._stream = self._readers.subscribe(self.reached)
+        self._subscribe()
         self._thread.start()
+
+    def _subscribe(self, committed_us: int | None = None) -> None:
+        self._first_offset = self.reached.resume_offset
+        self._stream = self._readers.subscribe(self.reached, committed_us)
 
     def stop(self) -> None:
         self._stopping.set()
-        if self._stream is not None:
-            self._readers.leave(self._stream)
-            self._thread.join()
-        self._upkeep.end()
+        try:
+            if self._stream is not None:
+                self._readers.leave(self._stream)
+                self._thread.join()
+                self._readers.leave(self._stream)  # another one, if it had just come anew
+        finally:
+            self._upkeep.end()
 
     def failure(self) -> BaseException | None:
         if self._stream is None or self._thread.is_alive():
@@ -105,12 +116,9 @@ class ReaderRunner(Runner):
     def _pause_seconds(self) -> float:
         """Until the next commit: the more neighbours, the smaller a stream's share of the time."""
         busy_seconds = self.progress.write_seconds or 0.0
-        cycle_seconds = max(
-            COMMIT_SECONDS,
-            self._sink.pause_seconds,
-            busy_seconds * (1 + self.neighbours * NEIGHBOUR_SHARE),
-        )
-        return cycle_seconds - busy_seconds
+        others_seconds = min(busy_seconds * self.neighbours * NEIGHBOUR_SHARE, SHARE_SECONDS_MAX)
+        own_seconds = max(COMMIT_SECONDS, self._sink.pause_seconds) - busy_seconds
+        return max(own_seconds, others_seconds)
 
     def _work(self) -> bool:
         """Take what waits, and write it; returns whether something came."""
@@ -118,7 +126,7 @@ class ReaderRunner(Runner):
         if self._stopping.is_set():
             return False
         if releases is None:  # too far behind the others
-            self._stream = self._readers.subscribe(self.reached)
+            self._subscribe(self._stream.position.committed_us)
             return False
         if releases:
             started = time.monotonic()
@@ -144,13 +152,15 @@ class ReaderRunner(Runner):
         poison: PoisonedRecordError | None = None
         try:
             for release in releases:
+                if release.stray is not None and release.stray.offset >= self._first_offset:
+                    self._given_up.require_none(release.stray, self._sink.wanted)
                 for resumable in release.transactions:
                     transactions += self._read(resumable)
-                self._given_up.require_none(release.strays, self._sink.wanted)
         except PoisonedRecordError as error:
             poison = error
-        self._writer.write(transactions, releases[-1].seen_us)
-        if poison is not None:
+        unless_stopped = takewhile(lambda _: not self._stopping.is_set(), transactions)
+        self._writer.write(unless_stopped, releases[-1].seen_us)
+        if poison is not None and not self._stopping.is_set():
             raise poison
 
     def _read(self, resumable: Resumable) -> list[Resumable]:
@@ -161,5 +171,7 @@ class ReaderRunner(Runner):
         if transaction.changes is not None:
             rows = self._given_up.read(transaction.changes, self._sink.wanted)
             transaction = replace(transaction, changes=rows)
+        elif transaction.tables is not None and transaction.tables.isdisjoint(self._sink.wanted):
+            transaction = replace(transaction, changes=[])
         self._frontier = transaction.commit_lsn
         return [(transaction, resume_offset)]

@@ -56,7 +56,7 @@ POLL_SECONDS = 0.5
 STILL_SECONDS_MAX = 300.0
 """Without a record read for this long, the rebuild is given up: a snapshot that does not end."""
 HISTORY_SECONDS_MAX = 120.0
-"""For another driver to let go of the dimensions' history, after its micro-batch."""
+"""For another driver to let go of the dimensions' history, after its write."""
 REASON = "is rebuilt by `lockstep stream rebuild`"
 
 OnProgress = Callable[[int, int], None]

@@ -46,7 +46,7 @@ def change_log_rows(
     """The changes with their enriched columns (of the same length and order), as the log has them.
 
     enriched: the result's values; of mode lookup is_raced and look_up, too. seen_us: when the
-    driver had read the micro-batch. written_at is stamped later (`stamped`). key: the result's key
+    driver had read them. written_at is stamped later (`stamped`). key: the result's key
     columns. schema: the log's.
     """
     columns = {**key_columns(changes, key, schema), **commit_columns(changes, seen_us), **enriched}

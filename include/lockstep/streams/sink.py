@@ -30,7 +30,7 @@ from lockstep.streams.table_rows import Key, RowVersion, fold_rows, followed
 class Sink(ABC):
     """wanted: the tables whose rows are decoded for it.
 
-    pause_seconds: between the beginnings of its micro-batches, at the least.
+    pause_seconds: between the beginnings of its writes, at the least.
     """
 
     wanted: frozenset[str]
@@ -43,7 +43,7 @@ class Sink(ABC):
 
     @property
     def cached_rows(self) -> int:
-        """Rows that it keeps in memory between micro-batches; any thread may ask."""
+        """Rows that it keeps in memory between writes; any thread may ask."""
         return 0
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Sink(ABC):
 
     @abstractmethod
     def maintain(self) -> bool:
-        """Compact now and then; called between micro-batches."""
+        """Compact now and then; another thread may call it, also while rows are written."""
 
 
 class Enrichment(ABC):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import Record, Stray
 from lockstep.cdc.transactions import IncompleteTransaction, TransactionTracker
-from lockstep.errors import LockstepError
+from lockstep.errors import LockstepError, StreamError
 from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached
 from lockstep.sources.change_topic import topic_reading
@@ -50,16 +50,20 @@ class SourceReaders:
         self.lock = threading.Lock()
         self._readers: list[SourceReader] = []
 
-    def subscribe(self, reached: Reached) -> Subscription:
-        """For a stream whose table goes so far: all transactions after its frontier."""
-        stream = Subscription(Position(reached.resume_offset, reached.frontier, None))
+    def subscribe(self, reached: Reached, committed_us: int | None = None) -> Subscription:
+        """For a stream whose table goes so far: all transactions after its frontier.
+
+        committed_us: when the last of them ended, if that is known.
+        """
+        stream = Subscription(Position(reached.resume_offset, reached.frontier, committed_us))
         with self.lock:
             living = self._living()
             newest = [reader.tracker.xid_near for reader in living]
             self.xid_near = max([self.xid_near, *newest])
             if not any(reader.takes(stream, reached) for reader in living):
-                self._readers.append(SourceReader(self, stream, reached))
-                self._readers[-1].start()
+                reader = SourceReader(self, stream, reached)
+                reader.start()
+                self._readers.append(reader)
         return stream
 
     def leave(self, stream: Subscription) -> None:
@@ -146,16 +150,18 @@ class SourceReader:
 
     def _run(self) -> None:
         topic, first = self._readers.given_up.topic, self.tracker.next_offset
-        error: BaseException | None = None
+        error: BaseException | None = StreamError("the source's reader just ended")
         try:
             with topic_reading(self._readers.settings, topic, first) as reading:
                 while not self._is_done():
                     self._take(reading.records(RECORDS_MAX, POLL_SECONDS))
-        except Exception as failure:
+            error = None
+        except BaseException as failure:  # whatever it is, the streams wait for this thread
             if not isinstance(failure, LockstepError):
                 traceback.print_exception(failure)  # a defect: the log shows where
             error = failure
-        self._end(error)
+        finally:
+            self._end(error)
 
     def _is_done(self) -> bool:
         """Whether no stream is left: they stopped, or went over to the reader ahead."""
@@ -166,18 +172,20 @@ class SourceReader:
 
     def _take(self, records: Sequence[tuple[int, bytes | None]]) -> None:
         """Raises PoisonedRecordError once what precedes the record is delivered."""
-        if not records:
-            return
         seen_us = time.time_ns() // 1000
-        decoded = _Decoded(self._readers.given_up, records)
-        with self._feeding:
-            released = self.tracker.feed(decoded)
-            resumable = list(zip(released, self.tracker.resume_offsets(released), strict=True))
+        while records:
+            decoded = _Decoded(self._readers.given_up, records)
+            with self._feeding:
+                released = self.tracker.feed(decoded)
+                resumable = list(zip(released, self.tracker.resume_offsets(released), strict=True))
+            self._hand_out(Release(resumable, decoded.stray, self._reached_by_tracker(), seen_us))
+            if decoded.poison is not None:
+                raise decoded.poison
+            records = records[decoded.count :]
+
+    def _reached_by_tracker(self) -> Position:
         tracker = self.tracker
-        position = Position(tracker.next_offset, tracker.frontier, tracker.frontier_committed_us)
-        self._hand_out(Release(resumable, decoded.strays, position, seen_us))
-        if decoded.poison is not None:
-            raise decoded.poison
+        return Position(tracker.next_offset, tracker.frontier, tracker.frontier_committed_us)
 
     def _hand_out(self, release: Release) -> None:
         """Wait while no stream has room. Where one has, the others, too far behind, are left."""
@@ -210,8 +218,11 @@ class SourceReader:
             for release in overlap.queue.take(0) or ():
                 for stream in self.streams:
                     stream.put(release)
-            overlap.lead.forget(overlap.queue)
-            overlap.lead.streams += self.streams
+            lead = overlap.lead
+            lead.forget(overlap.queue)
+            for stream in self.streams:
+                stream.put(Release((), None, lead.position, 0))
+            lead.streams += self.streams
             self.streams, self._overlap = [], None
 
     def _is_near(self, lead: "SourceReader") -> bool:
@@ -228,11 +239,16 @@ class SourceReader:
 
 
 class _Decoded(Iterable[Record]):
-    """The records up to the first that cannot be read, which is kept for later, as strays are."""
+    """The records up to the first that cannot be read, which is kept for later, or to a stray.
+
+    A stray begins the next ones: what precedes it is to be written with a resume offset that does
+    not lie behind it, for it may stop a stream. count: of the records that were taken.
+    """
 
     def __init__(self, given_up: GivenUp, records: Sequence[tuple[int, bytes | None]]) -> None:
         self._given_up, self._records = given_up, records
-        self.strays: list[Stray] = []
+        self.count = 0
+        self.stray: Stray | None = None
         self.poison: PoisonedRecordError | None = None
 
     def __iter__(self) -> Iterator[Record]:
@@ -240,7 +256,10 @@ class _Decoded(Iterable[Record]):
             for offset, value in self._records:
                 record = self._given_up.decoded(value, offset, ())
                 if isinstance(record, Stray):
-                    self.strays.append(record)
+                    if self.count:
+                        return
+                    self.stray = record
+                self.count += 1
                 yield record
         except PoisonedRecordError as error:
             self.poison = error

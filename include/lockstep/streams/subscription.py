@@ -17,18 +17,22 @@ QUEUED_CHANGES_MAX = 50_000
 class Release(NamedTuple):
     """What was found in one reading, its rows not read yet.
 
-    transactions: whole, in commit order. strays: messages outside of transactions. position: after
-    them. seen_us: when their last record had been read.
+    transactions: whole, in commit order. stray: a message outside of transactions, before them.
+    position: after them. seen_us: when their last record had been read.
     """
 
     transactions: Sequence[Resumable]
-    strays: Sequence[Stray]
+    stray: Stray | None
     position: Position
     seen_us: int
 
     @property
-    def changes(self) -> int:
-        return sum(len(one.changes or ()) for one, _ in self.transactions)
+    def weight(self) -> int:
+        """Its changes and transactions; one that is too large for memory fills a queue."""
+        return sum(
+            QUEUED_CHANGES_MAX if one.changes is None else 1 + len(one.changes)
+            for one, _ in self.transactions
+        )
 
 
 class Subscription:
@@ -62,9 +66,9 @@ class Subscription:
     def put(self, release: Release) -> None:
         with self._changed:
             self._newest = release.position
-            if release.transactions or release.strays:
+            if release.transactions or release.stray is not None:
                 self._releases.append(release)
-                self._changes += release.changes
+                self._changes += release.weight
                 self._changed.notify_all()
 
     def end(self, error: BaseException | None = None) -> None:

@@ -45,13 +45,13 @@ class Limits:
     lease_seconds_max: float = 30.0
     """From the desired state to the driver's lease: Python's imports, on a busy machine."""
     starting_seconds_max: float = 300.0
-    """From the driver's start to its first micro-batch: Spark's session is 7 s on an idle machine,
+    """From the driver's start to its first write: Spark's session is 7 s on an idle machine,
     and folding a long history again takes its time."""
     beat_seconds_max: float = 90.0
-    """The driver beats every second, but not within the longest micro-batch, nor while another of
+    """The driver beats every second, but not within the longest write, nor while another of
     its modes starts."""
     stalled_seconds_max: float = 300.0
-    """The longest micro-batch, of a transaction of a million changes, takes a minute or two."""
+    """The longest write, of a transaction of a million changes, takes a minute or two."""
     waiting_records_max: int = 10
     """At the end of the topic stand Kafka's own markers, which are no input. Where there is input
     there soon is more: the connector's heartbeats alone exceed this within a minute."""

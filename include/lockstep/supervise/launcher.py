@@ -48,7 +48,7 @@ DRIVER = ("-m", "lockstep.streams")
 PUBLISHING = ("-m", "lockstep.publish")
 """The publisher is kept running as the streams are, by a name next to their modes."""
 STOP_SECONDS_MAX = 120.0
-"""A stop waits for the micro-batch under way, which may hold a large transaction."""
+"""A stop waits for the write under way, which may hold a large transaction."""
 TERM_SECONDS_MAX = 10.0
 """For a driver that does not let a mode go: it did not listen until here."""
 POLL_SECONDS = 0.1
@@ -106,7 +106,7 @@ def start(
 def stop(settings: Settings, modes: Sequence[str], reason: str) -> list[Stopped]:
     """Set the desired state of these modes to stopped, and wait until they have.
 
-    A mode stops after the micro-batch under way. A driver that does not let go of a mode in time is
+    A mode stops after the write under way. A driver that does not let go of a mode in time is
     killed, with all that it runs; nothing is lost by that. Other modes of the driver are left
     running otherwise. Raises StreamBusyError when it is no driver that holds the mode, but a
     rebuild: that is not interrupted.
