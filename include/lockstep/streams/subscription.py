@@ -27,7 +27,7 @@ class Release(NamedTuple):
     seen_us: int
 
     @property
-    def weight(self) -> int:
+    def changes_held(self) -> int:
         """Its changes and transactions; one that is too large for memory fills a queue."""
         return sum(
             QUEUED_CHANGES_MAX if one.changes is None else 1 + len(one.changes)
@@ -68,7 +68,7 @@ class Subscription:
             self._newest = release.position
             if release.transactions or release.stray is not None:
                 self._releases.append(release)
-                self._changes += release.weight
+                self._changes += release.changes_held
                 self._changed.notify_all()
 
     def end(self, error: BaseException | None = None) -> None:
