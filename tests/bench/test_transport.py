@@ -2,6 +2,7 @@
 
 import json
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import pytest
 from lockstep.settings import Settings
@@ -11,12 +12,17 @@ from lockstep_tools.bench.transport import Way
 from lockstep_tools.commands import bench as command
 from typer.testing import CliRunner
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 @pytest.mark.spark
 @pytest.mark.services
 def test_each_way_gives_all_records(
-    change_capture: Settings, monkeypatch: pytest.MonkeyPatch
+    change_capture: Settings, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(spark, "stop", lambda: None)  # the tests' session goes on
+    monkeypatch.setattr(transport, "stream_session", lambda *_: spark)
     monkeypatch.setattr(transport, "WARM_UP_SECONDS", 2.0)
     measured = transport.measure(change_capture, 20.0, 5.0, lambda _: None)
     assert [one.way for one in measured] == list(Way)

@@ -384,7 +384,8 @@ def test_rows_are_found_by_time_and_their_changes_by_a_key_of_two_columns(
     streamed = held | {"group": "b", "number": 9}
     others = [held | {"group": "b", "packed": before}, held | {"number": 2, "packed": before}]
     log = pa.Table.from_pylist(
-        [held, gone, streamed, *others], arrow_schema(COLUMNS | CHANGE_COLUMNS)
+        [row | {"commit_lsn": 1} for row in (held, gone, streamed, *others)],
+        arrow_schema(COLUMNS | CHANGE_COLUMNS),
     )
     write_deltalake(settings.table_uri(plan.change_log(Mode.TEMPORAL)), log)
     ready = Tables(Shop(1).evening(1), tmp_path).ready()

@@ -123,7 +123,8 @@ def _remove(settings: Settings, admin: psycopg.Connection) -> None:
         [NAME],
     )
     admin.execute(f"DROP PUBLICATION {NAME}")
-    for deleted in AdminClient(client(settings, KafkaUser.ADMIN)).delete_topics([TOPIC]).values():
+    kafka = AdminClient(client(settings, KafkaUser.ADMIN))  # kept until it has answered
+    for deleted in kafka.delete_topics([TOPIC]).values():
         deleted.exception(SECONDS_MAX)  # a connector that failed has made none
 
 
