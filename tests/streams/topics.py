@@ -141,10 +141,15 @@ class ReadHere:
             self._work()
 
     def _work(self) -> None:
-        """And what is due next to it, at once: a crash there comes where it belongs."""
-        self.runner._work()
-        look = self.runner._upkeep._look
-        if look is not None:
+        """And what is due next to it, at once: a crash there comes where it belongs, and one of the
+        stream leaves no thread behind, as a process that dies leaves none."""
+        try:
+            self.runner._work()
+        except BaseException:
+            if (look := self.runner._upkeep._look) is not None:
+                look.exception()  # waits for its end
+            raise
+        if (look := self.runner._upkeep._look) is not None:
             look.result()
 
 
