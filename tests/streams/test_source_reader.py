@@ -19,6 +19,7 @@ from lockstep.streams import source_reader, subscription
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.source_reader import SourceReaders
 from lockstep.streams.subscription import Subscription
+from lockstep.waiting import wait_until
 
 from tests.fault_rounds import seeded
 from tests.streams.debezium import SNAPSHOT, order
@@ -83,7 +84,7 @@ class Stream:
         self.commits: list[int] = []
         self.reached = reached
         self.error: BaseException | None = None
-        self.is_paused = False
+        self.is_paused = self.rests = False
         self.subscriptions = 1
         self._readers = readers
         self.queue: Subscription = readers.subscribe(reached)
@@ -99,7 +100,8 @@ class Stream:
 
     def _run(self) -> None:
         while not self._stopping:
-            if self.is_paused:
+            self.rests = self.is_paused
+            if self.rests:
                 time.sleep(PAUSE_SECONDS)
                 continue
             try:
@@ -118,11 +120,8 @@ class Stream:
                         self.reached = Reached(transaction.commit_lsn, resume_offset)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(PAUSE_SECONDS)
+def await_that(condition: Callable[[], bool]) -> None:
+    assert wait_until(condition, SECONDS_MAX, PAUSE_SECONDS)
 
 
 def lsns(numbers: Sequence[int]) -> list[int]:
@@ -135,7 +134,7 @@ def test_streams_of_one_position_have_one_reader_which_reads_each_record_once(
 ) -> None:
     streams = [Stream(readers, SNAPSHOT_ALONE) for _ in range(3)]
     topic.add_orders(*range(1, 51))
-    wait_until(lambda: all(len(one.commits) == 50 for one in streams))
+    await_that(lambda: all(len(one.commits) == 50 for one in streams))
     assert [one.commits for one in streams] == [lsns(range(1, 51))] * 3
     assert topic.handed_out == len(topic.values) - len(SNAPSHOT)
     for one in streams:
@@ -147,14 +146,14 @@ def test_one_that_begins_later_reads_alone_until_it_has_caught_up(
 ) -> None:
     topic.add_orders(*range(1, 51))
     first = Stream(readers)
-    wait_until(lambda: len(first.commits) == 51)
+    await_that(lambda: len(first.commits) == 51)
     later = Stream(readers)
-    wait_until(lambda: readers.of(later.queue) is readers.of(first.queue))
+    await_that(lambda: readers.of(later.queue) is readers.of(first.queue))
     read = topic.handed_out
     assert read == 2 * len(topic.values)
     before = len(topic.values)
     topic.add_orders(51, 52)
-    wait_until(lambda: len(later.commits) == len(first.commits) == 53)
+    await_that(lambda: len(later.commits) == len(first.commits) == 53)
     assert later.commits == first.commits
     assert topic.handed_out == read + len(topic.values) - before
     assert later.queue.position == first.queue.position
@@ -172,9 +171,9 @@ def test_one_that_is_ahead_of_a_reader_that_is_far_behind_does_not_wait_for_it(
     behind = Stream(readers)
     ahead = Stream(readers, Reached(1000, resume_offset))
     topic.add_orders(101)
-    wait_until(lambda: ahead.commits == [1010])
-    wait_until(lambda: len(behind.commits) == 102)
-    wait_until(lambda: readers.of(behind.queue) is readers.of(ahead.queue))
+    await_that(lambda: ahead.commits == [1010])
+    await_that(lambda: len(behind.commits) == 102)
+    await_that(lambda: readers.of(behind.queue) is readers.of(ahead.queue))
     for one in (behind, ahead):
         one.stop()
 
@@ -187,29 +186,44 @@ def test_one_that_does_not_take_what_comes_is_left_behind_and_misses_nothing(
     slow, quick = Stream(readers), Stream(readers)
     slow.is_paused = True
     topic.add_orders(*range(1, 101))
-    wait_until(lambda: len(quick.commits) == 101)
+    await_that(lambda: len(quick.commits) == 101)
     slow.is_paused = False
-    wait_until(lambda: len(slow.commits) == 101)
+    await_that(lambda: len(slow.commits) == 101)
     assert slow.commits == quick.commits
     assert slow.subscriptions > 1
     for one in (slow, quick):
         one.stop()
 
 
+class Looks:
+    """In place of `time`: counts how often a reader has looked for room."""
+
+    time_ns = staticmethod(time.time_ns)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def sleep(self, seconds: float) -> None:
+        self.count += 1
+        time.sleep(seconds)
+
+
 def test_one_alone_is_waited_for_and_a_bounded_number_of_changes_waits(
     readers: SourceReaders, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscription, "QUEUED_CHANGES_MAX", 10)
+    looks = Looks()
+    monkeypatch.setattr(source_reader, "time", looks)
     topic.slice_max = 3
     alone = Stream(readers)
     alone.is_paused = True
     topic.add_orders(*range(1, 101))
-    wait_until(lambda: alone.queue.is_full)
-    read = topic.handed_out
-    time.sleep(20 * source_reader.ROOM_SECONDS)
+    await_that(lambda: alone.queue.is_full)
+    read, first = topic.handed_out, looks.count
+    await_that(lambda: looks.count > first + 20)
     assert topic.handed_out - read <= topic.slice_max
     alone.is_paused = False
-    wait_until(lambda: len(alone.commits) == 101)
+    await_that(lambda: len(alone.commits) == 101)
     assert alone.subscriptions == 1
     alone.stop()
 
@@ -219,15 +233,15 @@ def test_how_far_a_stream_is_does_not_count_what_waits_for_it(
 ) -> None:
     stream = Stream(readers)
     topic.add_orders(1)
-    wait_until(lambda: stream.queue.position.next_offset == len(topic.values))
+    await_that(lambda: stream.queue.position.next_offset == len(topic.values))
     stream.is_paused = True
-    time.sleep(2 * PAUSE_SECONDS)
+    await_that(lambda: stream.rests)
     done = stream.queue.position
     topic.add_orders(2)
-    wait_until(lambda: topic.handed_out == len(topic.values))
+    await_that(lambda: topic.handed_out == len(topic.values))
     assert stream.queue.position == done
     stream.is_paused = False
-    wait_until(lambda: stream.queue.position.next_offset == len(topic.values))
+    await_that(lambda: stream.queue.position.next_offset == len(topic.values))
     stream.stop()
 
 
@@ -238,7 +252,7 @@ def test_a_record_that_cannot_be_read_ends_all_streams_after_what_precedes_it(
     topic.values.append(BROKEN)
     topic.add_orders(2)
     streams = [Stream(readers), Stream(readers)]
-    wait_until(lambda: all(one.error is not None for one in streams))
+    await_that(lambda: all(one.error is not None for one in streams))
     assert [one.commits for one in streams] == [[0, 10]] * 2
     assert all(isinstance(one.error, PoisonedRecordError) for one in streams)
     assert readers.of(streams[0].queue) is None
@@ -249,10 +263,10 @@ def test_what_kafka_refuses_ends_the_streams_and_the_next_one_has_a_reader_of_it
 ) -> None:
     topic.failure = StreamError("no such offset")
     stream = Stream(readers)
-    wait_until(lambda: stream.error is topic.failure)
+    await_that(lambda: stream.error is topic.failure)
     topic.failure = None
     again = Stream(readers)
-    wait_until(lambda: again.commits == [0])
+    await_that(lambda: again.commits == [0])
     again.stop()
 
 
@@ -262,14 +276,14 @@ def test_a_defect_of_a_reader_ends_its_streams(readers: SourceReaders, topic: To
 
     topic.failure = PanicError()
     stream = Stream(readers)
-    wait_until(lambda: stream.error is topic.failure)
+    await_that(lambda: stream.error is topic.failure)
 
 
 def test_a_reader_ends_with_its_last_stream(readers: SourceReaders) -> None:
     stream = Stream(readers)
     reader = readers.of(stream.queue)
     stream.stop()
-    wait_until(lambda: reader.is_over)
+    await_that(lambda: reader.is_over)
 
 
 @pytest.mark.parametrize("round_", range(5))
@@ -307,8 +321,8 @@ def test_streams_that_come_go_and_stall_at_random_miss_and_double_nothing(
         time.sleep(rng.choice([0, PAUSE_SECONDS]))
     for one in streams:
         one.is_paused = False
-    wait_until(lambda: all(one.reached.frontier == 10 * number for one in streams))
-    wait_until(lambda: len({id(readers.of(one.queue)) for one in streams}) == 1)
+    await_that(lambda: all(one.reached.frontier == 10 * number for one in streams))
+    await_that(lambda: len({id(readers.of(one.queue)) for one in streams}) == 1)
     for one in streams:
         one.stop()
     everything = [0, *lsns(range(1, number + 1))]

@@ -264,7 +264,8 @@ class RecordDecoder(EnvelopeDecoder):
     def require_none(self, stray: Stray, wanted: Collection[str]) -> None:
         """Raise PoisonedRecordError when the message would be a row if it had a transaction."""
         if stray.prefix == self._message_prefix and MESSAGES in wanted:
-            raise PoisonedRecordError(self.topic, 0, stray.offset, _OUTSIDE)
+            reason = "a row's message outside its transaction: emit it with `true`"
+            raise PoisonedRecordError(self.topic, 0, stray.offset, reason)
 
     def _row(self, envelope: _Envelope, table: str, wanted: Collection[str]) -> object:
         if table not in wanted:
@@ -291,9 +292,8 @@ class RecordDecoder(EnvelopeDecoder):
     def _outside_transactions(
         self, message: Message | None, offset: int, wanted: Collection[str]
     ) -> Tombstone:
-        is_ours = message is not None and message.prefix == self._message_prefix
-        if is_ours and MESSAGES in wanted:
-            raise ValueError(_OUTSIDE)
+        if message is not None:
+            self.require_none(Stray(offset, message.prefix), wanted)
         return Tombstone(offset)
 
 
@@ -314,7 +314,6 @@ def table_text(schema: str, table: str) -> str:
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _NOTHING = b"null"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, ValueError)
-_OUTSIDE = "a row's message outside its transaction: emit it with `true`"
 _OPS = frozenset("cudtr")
 
 

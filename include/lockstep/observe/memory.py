@@ -9,12 +9,16 @@ def resident_bytes(pid: int) -> int:
     A process that ends meanwhile counts as nothing. Pages that several of them share count in each.
     Takes some milliseconds: it looks at every process of the machine.
     """
+    return sum(map(_resident, process_tree(pid)))
+
+
+def process_tree(pid: int) -> list[psutil.Process]:
+    """A process and all below it; none when it has ended."""
     try:
         process = psutil.Process(pid)
-        members = [process, *process.children(recursive=True)]
+        return [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
-        return 0
-    return sum(map(_resident, members))
+        return []
 
 
 def _resident(process: psutil.Process) -> int:

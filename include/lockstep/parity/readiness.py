@@ -17,7 +17,7 @@ from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import quoted
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import capture_id_of, reached_of
+from lockstep.sinks.append_log import capture_id_of, pipeline_version_of, reached_of
 from lockstep.sinks.window_conditions import of_time
 from lockstep.sources.delta import open_table, run_query
 from lockstep.sources.hourly_runs import WrittenWindow, written_by
@@ -140,7 +140,7 @@ def _other_version(run: RunCommit, stream: DeltaTable, version: str) -> str:
             f"the hourly run is of version {of_run} of the pipeline, and its folder is of version "
             f"{version}: run the window again"
         )
-    of_stream = stream.metadata().description or VERSION_OF_BEFORE
+    of_stream = pipeline_version_of(stream)
     if of_stream != version:
         return (
             f"the stream's table is of version {of_stream} of the pipeline, and its folder is of "

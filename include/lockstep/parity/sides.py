@@ -20,9 +20,8 @@ from lockstep.parity.readiness import Readiness
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.row_keys import quoted
-from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import capture_id_of
+from lockstep.sinks.append_log import capture_id_of, pipeline_version_of
 from lockstep.sinks.window_conditions import inside, of_time, up_to
 from lockstep.sources.delta import column_types, open_table, run_query
 
@@ -62,7 +61,7 @@ class Sides:
     @cached_property
     def log(self) -> DeltaTable:
         log = open_table(self.settings.table_uri(self.plan.change_log(self.mode)))
-        of_now = capture_id_of(log), log.metadata().description or VERSION_OF_BEFORE
+        of_now = capture_id_of(log), pipeline_version_of(log)
         if of_now != (self.ready.capture_id, self.ready.version):
             raise LakehouseError(
                 f"{log.table_uri} was made again while it was compared: compare the window again"

@@ -18,7 +18,6 @@ from lockstep.pipeline.plan import Plan, plan_named
 from lockstep.pipeline.project_files import PIPELINE_FILE
 from lockstep.pipeline.result_tables import CHANGE_PARTITION, change_columns
 from lockstep.pipeline.tolerate import Tolerate
-from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.quality import frames
 from lockstep.quality.gx_store import Part
 from lockstep.quality.judgement import Judged, judged
@@ -26,6 +25,7 @@ from lockstep.quality.report import QualityReport
 from lockstep.quality.stream_suite import PARITY_CHECKS, change_checks
 from lockstep.quality.suite import COLUMN_CHECKS, Suite
 from lockstep.settings import Settings
+from lockstep.sinks.append_log import pipeline_version_of
 from lockstep.sources import delta
 
 COLUMN_SUITE = Suite("change_log_columns", COLUMN_CHECKS, "columns")
@@ -46,7 +46,7 @@ def check_stream(settings: Settings, line: Comparison) -> QualityReport:
     plan = plan_named(settings.project, settings.names.pipeline)
     # Step 1: the changes that were compared are those up to the stream's frontier of then.
     change_log = delta.open_table(settings.table_uri(settings.names.change_log(line.mode)))
-    if (change_log.metadata().description or VERSION_OF_BEFORE) != line.pipeline_version:
+    if pipeline_version_of(change_log) != line.pipeline_version:
         raise LakehouseError(
             f"{change_log.table_uri} is of another version of the pipeline than the comparison of "
             f"{line.checked_at.isoformat()}: compare the window again"

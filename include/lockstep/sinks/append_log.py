@@ -30,6 +30,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from lockstep.errors import LakehouseError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.row_keys import literal
+from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.sinks.local_lakehouse import local_folder
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,11 @@ def capture_id_of(table: DeltaTable) -> int | None:
     None of a table without rows, and of one that was last written before captures had numbers.
     """
     return table.transaction_version(CAPTURE_APP_ID)
+
+
+def pipeline_version_of(table: DeltaTable) -> str:
+    """The version of the pipeline that a change log is of, as it is described."""
+    return table.metadata().description or VERSION_OF_BEFORE
 
 
 def tidy(table: DeltaTable, vacuum_hours: int | None, target_bytes: int = COMPACTED_BYTES) -> None:

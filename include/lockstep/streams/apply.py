@@ -18,7 +18,7 @@ from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.settings import Settings
 from lockstep.sinks import hourly_table
-from lockstep.sinks.append_log import reached_of
+from lockstep.sinks.append_log import pipeline_version_of, reached_of
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table
 from lockstep.sources.hourly_runs import newest_run, open_hourly, require_layout
@@ -118,7 +118,7 @@ def _is_outdated(settings: Settings, plan: Plan, mode: Mode) -> bool:
     if not DeltaTable.is_deltatable(uri):
         return False
     table = open_table(uri)
-    is_of_before = (table.metadata().description or VERSION_OF_BEFORE) != plan.version
+    is_of_before = pipeline_version_of(table) != plan.version
     is_switched_alone = (
         reached_of(table).frontier is not None and not identity_path(settings, mode).exists()
     )

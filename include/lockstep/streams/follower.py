@@ -4,13 +4,13 @@ A record that cannot be read, and is not given up, ends it after what precedes i
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import Record
 from lockstep.cdc.transactions import TransactionTracker
 from lockstep.settings import Settings
 from lockstep.streams.given_up import GivenUp
+from lockstep.streams.record_feed import RecordFeed
 from lockstep.streams.sink import Sink
 from lockstep.streams.writer import Writer
 
@@ -39,6 +39,7 @@ class Follower:
             xid_near=xid_near,
             held_back=held_back,
         )
+        self.feed = RecordFeed(self.tracker)
         self._held_back = held_back
         self._given_up = given_up
 
@@ -48,17 +49,15 @@ class Follower:
         return self._given_up.topic
 
     def follow(self, records: Records) -> None:
-        """Take records (offset, value) in the order of their offsets, whoever has read them.
+        """Take records (offset, value) in the order of their offsets.
 
         Raises PoisonedRecordError, after what precedes the record is committed.
         """
         seen_us = time.time_ns() // 1000
-        decoded = _Decoded(self._readable(records))
-        released = self.tracker.feed(decoded)
-        resume_offsets = self.tracker.resume_offsets(released)
-        self.writer.write(zip(released, resume_offsets, strict=True), seen_us)
-        if decoded.poison is not None:
-            raise decoded.poison
+        fed = self.feed.feed(self._readable(records))
+        self.writer.write(fed.transactions, seen_us)
+        if fed.poison is not None:
+            raise fed.poison
 
     def _readable(self, records: Records) -> Iterator[Record]:
         """Decode what is new; of a table that is not wanted, or not known, a change counts."""
@@ -67,17 +66,3 @@ class Follower:
             if not self._held_back and offset < self.tracker.next_offset:
                 continue
             yield self._given_up.decoded(value, offset, wanted)
-
-
-class _Decoded(Iterable[Record]):
-    """The records up to the first that cannot be read, which is kept for later."""
-
-    def __init__(self, records: Iterator[Record]) -> None:
-        self._records = records
-        self.poison: PoisonedRecordError | None = None
-
-    def __iter__(self) -> Iterator[Record]:
-        try:
-            yield from self._records
-        except PoisonedRecordError as error:
-            self.poison = error

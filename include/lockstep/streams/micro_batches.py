@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 RECORDS_MAX = 50_000
 """Records of one micro-batch: some 50 MB in the driver. Larger ones are no quicker."""
-LOOK_SECONDS_MAX = 0.2
-"""A look from outside waits so long for a micro-batch: most are shorter."""
 SHARE_SECONDS = 0.15
 """So long a query pauses for each neighbour, whose joins need the cores as well."""
 
@@ -69,7 +67,6 @@ class MicroBatches(Runner):
         self._settings, self._follower, self._sink = settings, follower, follower.writer.sink
         self._spark, self._checkpoint_location, self._stage = spark, checkpoint_location, stage
         self._at_work = threading.Lock()
-        self._incomplete: list[IncompleteTransaction] = []
         self._stopping = False
         self._is_first = True
         self._query: StreamingQuery | None = None
@@ -103,8 +100,7 @@ class MicroBatches(Runner):
 
     @property
     def position(self) -> Position:
-        tracker = self._follower.tracker
-        return Position(tracker.next_offset, tracker.frontier, tracker.frontier_committed_us)
+        return self._follower.feed.position
 
     @property
     def state_rows(self) -> int:
@@ -119,13 +115,7 @@ class MicroBatches(Runner):
         return sum(one.numRowsTotal for one in progress.stateOperators) if progress else 0
 
     def incomplete(self) -> list[IncompleteTransaction]:
-        """During a long micro-batch those of before it, so that the heartbeat does not wait."""
-        if self._at_work.acquire(timeout=LOOK_SECONDS_MAX):
-            try:
-                self._incomplete = self._follower.tracker.incomplete()
-            finally:
-                self._at_work.release()
-        return self._incomplete
+        return self._follower.feed.incomplete()
 
     def failure(self) -> BaseException | None:
         if self._query is None or self._query.isActive:

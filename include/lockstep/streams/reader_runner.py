@@ -20,7 +20,7 @@ from lockstep.settings import Settings
 from lockstep.streams.given_up import GivenUp
 from lockstep.streams.runner import Position, Runner
 from lockstep.streams.sink import Sink
-from lockstep.streams.source_reader import SourceReaders
+from lockstep.streams.source_reader import SourceReader, SourceReaders
 from lockstep.streams.subscription import Release, Subscription
 from lockstep.streams.upkeep import Upkeep
 from lockstep.streams.writer import Resumable, Writer
@@ -76,7 +76,7 @@ class ReaderRunner(Runner):
             if self._stream is not None:
                 self._readers.leave(self._stream)
                 self._thread.join()
-                self._readers.leave(self._stream)  # another one, if it had just come anew
+                self._readers.leave(self._stream)  # and what it has just subscribed to
         finally:
             self._upkeep.end()
 
@@ -94,13 +94,17 @@ class ReaderRunner(Runner):
     @property
     def state_rows(self) -> int:
         """Changes in memory of transactions that are not whole, and what the sink caches."""
-        reader = None if self._stream is None else self._readers.of(self._stream)
+        reader = self._reader
         held = 0 if reader is None else reader.tracker.held_changes
         return held + self._sink.cached_rows
 
     def incomplete(self) -> Sequence[IncompleteTransaction]:
-        reader = None if self._stream is None else self._readers.of(self._stream)
+        reader = self._reader
         return () if reader is None else reader.incomplete()
+
+    @property
+    def _reader(self) -> SourceReader | None:
+        return None if self._stream is None else self._readers.of(self._stream)
 
     def _run(self) -> None:
         in_mode(self.name)

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.records import Record, Stray
 from lockstep.cdc.transactions import IncompleteTransaction, TransactionTracker
 from lockstep.errors import LockstepError, StreamError
@@ -23,6 +22,7 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached
 from lockstep.sources.change_topic import topic_reading
 from lockstep.streams.given_up import GivenUp
+from lockstep.streams.record_feed import RecordFeed
 from lockstep.streams.runner import Position
 from lockstep.streams.subscription import Release, Subscription
 
@@ -34,8 +34,6 @@ ROOM_SECONDS = 0.01
 """Between two looks of a reader whose streams have no room."""
 NEAR_RECORDS = 20_000
 """So many records behind the one that is furthest ahead, a reader's streams go over to it."""
-LOOK_SECONDS_MAX = 0.2
-"""A look from outside waits so long for a reader that is following records."""
 
 
 class SourceReaders:
@@ -110,14 +108,13 @@ class SourceReader:
             next_offset=reached.resume_offset,
             xid_near=readers.xid_near,
         )
+        self._feed = RecordFeed(self.tracker)
         self.streams = [stream]
         self.position = stream.position
         self.is_over = False
         self._readers = readers
         self._queues: list[Subscription] = []
         self._overlap: _Overlap | None = None
-        self._feeding = threading.Lock()
-        self._incomplete: list[IncompleteTransaction] = []
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="source reader", daemon=True).start()
@@ -140,13 +137,8 @@ class SourceReader:
         self._queues = [one for one in self._queues if one is not stream]
 
     def incomplete(self) -> list[IncompleteTransaction]:
-        """As of the tracker; of before, while it follows many records."""
-        if self._feeding.acquire(timeout=LOOK_SECONDS_MAX):
-            try:
-                self._incomplete = self.tracker.incomplete()
-            finally:
-                self._feeding.release()
-        return self._incomplete
+        """As of RecordFeed."""
+        return self._feed.incomplete()
 
     def _run(self) -> None:
         topic, first = self._readers.given_up.topic, self.tracker.next_offset
@@ -174,18 +166,13 @@ class SourceReader:
         """Raises PoisonedRecordError once what precedes the record is delivered."""
         seen_us = time.time_ns() // 1000
         while records:
-            decoded = _Decoded(self._readers.given_up, records)
-            with self._feeding:
-                released = self.tracker.feed(decoded)
-                resumable = list(zip(released, self.tracker.resume_offsets(released), strict=True))
-            self._hand_out(Release(resumable, decoded.stray, self._reached_by_tracker(), seen_us))
-            if decoded.poison is not None:
-                raise decoded.poison
-            records = records[decoded.count :]
-
-    def _reached_by_tracker(self) -> Position:
-        tracker = self.tracker
-        return Position(tracker.next_offset, tracker.frontier, tracker.frontier_committed_us)
+            stretch = _Stretch(self._readers.given_up, records)
+            fed = self._feed.feed(stretch)
+            release = Release(fed.transactions, stretch.stray, self._feed.position, seen_us)
+            self._hand_out(release)
+            if fed.poison is not None:
+                raise fed.poison
+            records = records[stretch.count :]
 
     def _hand_out(self, release: Release) -> None:
         """Wait while no stream has room. Where one has, the others, too far behind, are left."""
@@ -238,31 +225,27 @@ class SourceReader:
             self.streams, self._queues = [], []
 
 
-class _Decoded(Iterable[Record]):
-    """The records up to the first that cannot be read, which is kept for later, or to a stray.
+class _Stretch(Iterable[Record]):
+    """The records, decoded, up to a stray.
 
-    A stray begins the next ones: what precedes it is to be written with a resume offset that does
-    not lie behind it, for it may stop a stream. count: of the records that were taken.
+    A stray begins the next stretch: what precedes it is to be written with a resume offset that
+    does not lie behind it, for it may stop a stream. count: of the records that were taken.
     """
 
     def __init__(self, given_up: GivenUp, records: Sequence[tuple[int, bytes | None]]) -> None:
         self._given_up, self._records = given_up, records
         self.count = 0
         self.stray: Stray | None = None
-        self.poison: PoisonedRecordError | None = None
 
     def __iter__(self) -> Iterator[Record]:
-        try:
-            for offset, value in self._records:
-                record = self._given_up.decoded(value, offset, ())
-                if isinstance(record, Stray):
-                    if self.count:
-                        return
-                    self.stray = record
-                self.count += 1
-                yield record
-        except PoisonedRecordError as error:
-            self.poison = error
+        for offset, value in self._records:
+            record = self._given_up.decoded(value, offset, ())
+            if isinstance(record, Stray):
+                if self.count:
+                    return
+                self.stray = record
+            self.count += 1
+            yield record
 
 
 def _order(frontier: int | None) -> int:

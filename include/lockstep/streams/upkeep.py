@@ -24,5 +24,5 @@ class Upkeep:
         self._look = self._pool.submit(self._maintain)
 
     def end(self) -> None:
-        """Wait for the look under way; what it comes to matters to no one any more."""
+        """Wait for the look under way; what it comes to is not reported any more."""
         self._pool.shutdown(wait=True)

@@ -5,6 +5,7 @@ Real-Time Mode, which here writes to a second topic that the consumer reads, sin
 other sink that takes each record as it comes. By turns, on a broker of the benchmark's own.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,17 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import psutil
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.kafka_login import client, java_client
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
 from lockstep.spark import stream_session
+from lockstep.waiting import wait_until
 
 from lockstep_tools.bench.latency import Distribution, distribution
+from lockstep_tools.bench.peer.usage import cpu_seconds
+from lockstep_tools.bench.topics import make_topic
 from lockstep_tools.errors import MeasurementError
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 WARM_UP_SECONDS = 15.0
 ARRIVAL_SECONDS_MAX = 30.0
+LOOK_SECONDS = 0.1
 VALUE_BYTES = 800
 """About a change of a table with its envelope."""
 REAL_TIME_BATCH = "5 minutes"
@@ -88,12 +91,12 @@ class _Load(NamedTuple):
         began, before, first = 0.0, 0.0, time.monotonic()
         for number in range(total):
             if number == uncounted:
-                began, before = time.monotonic(), _cpu_seconds()
+                began, before = time.monotonic(), cpu_seconds(os.getpid())
             time.sleep(max(0.0, first + number / self.rate - time.monotonic()))
             producer.produce(topic, f"{time.time_ns():<{VALUE_BYTES}}".encode(), partition=0)
             producer.poll(0)
         producer.flush(ARRIVAL_SECONDS_MAX)
-        return total, (_cpu_seconds() - before) / (time.monotonic() - began)
+        return total, (cpu_seconds(os.getpid()) - before) / (time.monotonic() - began)
 
 
 def _measured(
@@ -101,15 +104,13 @@ def _measured(
 ) -> Measured:
     read = f"{topic}.copied" if way is Way.REAL_TIME else topic
     for name in {topic, read}:
-        _make_topic(settings, name)
+        make_topic(settings, name)
+        grant_reading(settings, name)
     arrived: list[tuple[int, int]] = []
     with _reading(settings, spark, way, topic, arrived):
         total, cores = load.produce(settings, topic)
-        deadline = time.monotonic() + ARRIVAL_SECONDS_MAX
-        while len(arrived) < total:
-            if time.monotonic() > deadline:
-                raise MeasurementError(f"{way}: {len(arrived):,} of {total:,} records arrived")
-            time.sleep(0.1)
+        if not wait_until(lambda: len(arrived) >= total, ARRIVAL_SECONDS_MAX, LOOK_SECONDS):
+            raise MeasurementError(f"{way}: {len(arrived):,} of {total:,} records arrived")
     counted = arrived[-round(load.rate * load.seconds) :]
     latencies = np.array([at - sent for sent, at in counted]) / 1e9
     return Measured(way, len(counted), distribution(latencies), cores)
@@ -194,16 +195,3 @@ def _query(settings: Settings, prepared: object) -> Iterator[None]:
             raise MeasurementError(f"Spark's query has ended: {failure}")
     finally:
         query.stop()
-
-
-def _make_topic(settings: Settings, topic: str) -> None:
-    admin = AdminClient({**client(settings, KafkaUser.ADMIN), "log_level": 0}, logger=None)
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(ARRIVAL_SECONDS_MAX)
-    grant_reading(settings, topic)
-
-
-def _cpu_seconds() -> float:
-    """Of this process and all that it started."""
-    me = psutil.Process()
-    times = [one.cpu_times() for one in (me, *me.children(recursive=True))]
-    return sum(one.user + one.system for one in times)

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
 from lockstep.accounts import KafkaUser
 from lockstep.host.ports import free_ports
 from lockstep.kafka_login import client
@@ -32,15 +30,14 @@ from lockstep_tools.bench.peer.rows import Rows, rows_of_records, rows_of_snapsh
 from lockstep_tools.bench.peer.sink_watch import Seen, SinkWatch
 from lockstep_tools.bench.peer.topic_rows import topic_rows
 from lockstep_tools.bench.stream_stack import REASON
+from lockstep_tools.bench.topics import make_topic
 from lockstep_tools.bench.version_watch import VersionWatch
-from lockstep_tools.errors import MeasurementError
 from lockstep_tools.soak.catching_up import wait_until_caught_up
 from lockstep_tools.soak.change_logs import folder_of
 
 MODE = StreamMode.OUTBOX
 OURS = "outbox to Delta"
 """The name of Lockstep's side."""
-TOPIC_SECONDS_MAX = 30.0
 
 
 @dataclass(frozen=True)
@@ -143,8 +140,8 @@ class FlinkTo:
         self, warehouse: Path, name: str, configured: Mapping[str, str]
     ) -> tuple[FlinkJob, SinkWatch]:
         if self._sink is Sink.KAFKA:
+            make_topic(self._settings, name)
             login = client(self._settings, KafkaUser.ADMIN)
-            _make_topic(login, name)
             made = job.kafka_job(self._settings, configured, name)
             return made, SinkWatch.of_topic(login, name)
         table = job.paimon_table(warehouse, name)
@@ -154,13 +151,3 @@ class FlinkTo:
         if self._sink is Sink.KAFKA:
             return rows_of_records(seen.values, seen.moments_ns)
         return rows_of_snapshots(seen.totals, seen.moments_ns, topic_rows(self._settings))
-
-
-def _make_topic(login: Mapping[str, str], name: str) -> None:
-    """One of one partition, as the change topic is. Raises MeasurementError."""
-    admin = AdminClient({**login, "log_level": 0}, logger=None)
-    try:
-        for made in admin.create_topics([NewTopic(name, 1, 1)]).values():
-            made.result(TOPIC_SECONDS_MAX)
-    except (KafkaException, TimeoutError) as error:
-        raise MeasurementError(f"the topic {name} cannot be made: {error}") from error

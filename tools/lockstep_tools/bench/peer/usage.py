@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psutil
-from lockstep.observe.memory import resident_bytes
+from lockstep.observe.memory import process_tree, resident_bytes
 
 from lockstep_tools.bench.memory import MIB
 from lockstep_tools.errors import MeasurementError
@@ -77,12 +77,7 @@ class UsageWatch:
 
 def cpu_seconds(pid: int) -> float:
     """Processor time of a process, of all below it, and of those below it that have ended."""
-    try:
-        process = psutil.Process(pid)
-        members = [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return 0.0
-    return sum(map(_cpu_seconds, members))
+    return sum(map(_cpu_seconds, process_tree(pid)), 0.0)
 
 
 def machine_cpu_seconds() -> float:
