@@ -18,7 +18,7 @@ from lockstep.publish import conditions, publisher
 from lockstep.publish import switch as cutover
 from lockstep.publish.publisher import Publisher
 from lockstep.settings import Settings
-from lockstep.sinks import append_log
+from lockstep.sinks import maintenance
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.errors import StreamBusyError
 from lockstep.supervise.health import Health
@@ -218,8 +218,8 @@ def test_restarts_do_not_put_off_that_it_keeps_its_table_small(
     settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch, commits_of_a_publisher: int
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", MAINTAIN_COMMITS)
-    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 1)
+    monkeypatch.setattr(maintenance, "MAINTAIN_COMMITS", MAINTAIN_COMMITS)
+    monkeypatch.setattr(maintenance, "VACUUM_MAINTENANCES", 1)
     monkeypatch.setattr(publisher, "POLL_SECONDS", 0.001)
     let_outbox_feed(settings, monkeypatch)
     for _ in range(12 // commits_of_a_publisher):

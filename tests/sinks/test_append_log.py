@@ -7,8 +7,9 @@ import pytest
 from deltalake import DeltaTable
 from lockstep.errors import LakehouseError
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.sinks import append_log
-from lockstep.sinks.append_log import AppendLog, Reached, tidy
+from lockstep.sinks import maintenance
+from lockstep.sinks.append_log import AppendLog, Reached
+from lockstep.sinks.maintenance import tidy
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
 EVERY = 5
@@ -27,7 +28,7 @@ def orders(table: DeltaTable) -> list[int]:
 def test_restarts_of_its_writer_do_not_put_its_compaction_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits_of_a_writer: int
 ) -> None:
-    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", EVERY)
+    monkeypatch.setattr(maintenance, "MAINTAIN_COMMITS", EVERY)
     maintained = 0
     for number in range(1, 41):
         if number % commits_of_a_writer == 1 % commits_of_a_writer:
@@ -42,7 +43,7 @@ def test_restarts_of_its_writer_do_not_put_its_compaction_off(
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppendLog:
     """A log whose rows are due for their compaction, each in a file of its own."""
-    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", EVERY)
+    monkeypatch.setattr(maintenance, "MAINTAIN_COMMITS", EVERY)
     log = AppendLog(str(tmp_path / "log"), arrow_schema(COLUMNS), "commit_date", 24)
     for number in range(1, EVERY):
         append(log, number)
@@ -52,7 +53,7 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppendLog:
 def test_a_reader_of_a_kept_version_finds_its_files_after_the_vacuum(
     filled: AppendLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 1)
+    monkeypatch.setattr(maintenance, "VACUUM_MAINTENANCES", 1)
     append(filled, EVERY)
     reader = DeltaTable(filled.uri)
     assert filled.maintain()
@@ -71,7 +72,7 @@ def test_rows_at_a_frontier_that_is_reached_are_refused(filled: AppendLog) -> No
 def test_files_that_no_kept_version_needs_are_removed_when_it_is_time(
     filled: AppendLog, monkeypatch: pytest.MonkeyPatch, vacuum_maintenances: int, is_due: bool
 ) -> None:
-    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", vacuum_maintenances)
+    monkeypatch.setattr(maintenance, "VACUUM_MAINTENANCES", vacuum_maintenances)
     keeping_none = AppendLog(filled.uri, arrow_schema(COLUMNS), "commit_date", 0)
     append(keeping_none, EVERY)
     files = [Path(uri) for uri in DeltaTable(filled.uri).file_uris()]
@@ -84,8 +85,8 @@ def test_a_vacuum_removes_the_files_of_all_compactions_since_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checkpoint forgets a removed file as soon as no kept version needs it."""
-    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", EVERY)
-    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 3)
+    monkeypatch.setattr(maintenance, "MAINTAIN_COMMITS", EVERY)
+    monkeypatch.setattr(maintenance, "VACUUM_MAINTENANCES", 3)
     log = AppendLog(str(tmp_path / "log"), arrow_schema(COLUMNS), "commit_date", 0)
     files: set[str] = set()
     number = maintained = 0

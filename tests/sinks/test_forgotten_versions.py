@@ -7,8 +7,9 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from lockstep.pipeline.delta_types import arrow_schema
-from lockstep.sinks import append_log
-from lockstep.sinks.append_log import AppendLog, forget_versions
+from lockstep.sinks import maintenance
+from lockstep.sinks.append_log import AppendLog
+from lockstep.sinks.maintenance import forget_versions
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
 EVERY, KEPT, COMMITS = 5, 12, 60
@@ -17,7 +18,7 @@ EVERY, KEPT, COMMITS = 5, 12, 60
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A table of COMMITS orders, each in a commit, whose writer keeps KEPT versions."""
-    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", EVERY)
+    monkeypatch.setattr(maintenance, "MAINTAIN_COMMITS", EVERY)
     log = AppendLog(
         str(tmp_path / "log"), arrow_schema(COLUMNS), "commit_date", 24, versions_max=KEPT
     )

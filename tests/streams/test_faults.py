@@ -16,7 +16,8 @@ from lockstep.cdc import transactions
 from lockstep.faults import Point
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.settings import Settings
-from lockstep.sinks import append_log
+from lockstep.sinks import maintenance
+from lockstep.sinks.append_log import reached_of
 from lockstep.sources import change_topic
 from lockstep.sources.delta import open_table
 from lockstep.sources.row_lookup import RowLookup
@@ -122,8 +123,8 @@ def shop(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Piz
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", 20)
     monkeypatch.setattr(writing, "WRITTEN_TOGETHER_MAX", 4)
     monkeypatch.setattr(reader_runner, "IDLE_SECONDS", 0.0)
-    monkeypatch.setattr(append_log, "MAINTAIN_COMMITS", 4)
-    monkeypatch.setattr(append_log, "VACUUM_MAINTENANCES", 1)
+    monkeypatch.setattr(maintenance, "MAINTAIN_COMMITS", 4)
+    monkeypatch.setattr(maintenance, "VACUUM_MAINTENANCES", 1)
     serve(monkeypatch, shop)
     return shop
 
@@ -154,7 +155,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, shop: Pizzeria) -> None:
 def written(settings: Settings, table: str) -> tuple[list[dict], int]:
     """The rows of the table's newest version, and its frontier."""
     opened = open_table(settings.table_uri(table))
-    frontier = append_log.reached_of(opened).frontier
+    frontier = reached_of(opened).frontier
     return opened.to_pyarrow_table().to_pylist(), -1 if frontier is None else frontier
 
 

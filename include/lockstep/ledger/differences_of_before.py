@@ -11,7 +11,8 @@ from lockstep.errors import LakehouseError
 from lockstep.ledger.entries import DIFFERENCES_COLUMNS, ROW_KEY
 from lockstep.pipeline.plan import plan_named
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import APPEND_ONLY, NO_HOOKS, WRITER, translate_delta_errors
+from lockstep.sinks.append_log import APPEND_ONLY
+from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_lakehouse import sole_writer
 from lockstep.sources.delta import open_table, run_query
 

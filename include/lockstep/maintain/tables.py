@@ -21,9 +21,10 @@ from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.names import sql_name
 from lockstep.pipeline.project import read_project
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import tidy, translate_delta_errors
 from lockstep.sinks.dead_files import dead_files, remove_dead_files
+from lockstep.sinks.delta_commits import translate_delta_errors
 from lockstep.sinks.local_lakehouse import local_folder, require_writable, writer_lock
+from lockstep.sinks.maintenance import tidy
 from lockstep.supervise import lease
 from lockstep.supervise.desired import is_desired
 from lockstep.supervise.errors import StreamBusyError

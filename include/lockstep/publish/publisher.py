@@ -19,8 +19,8 @@ from lockstep.publish.step import Step, step
 from lockstep.publish.switch import settle
 from lockstep.publish.table import fed_of, open_or_create, open_published
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import Maintenance
 from lockstep.sinks.local_lakehouse import sole_writer
+from lockstep.sinks.maintenance import Maintenance
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.heartbeat import DriverState, Heartbeat, HeartbeatError, write_heartbeat

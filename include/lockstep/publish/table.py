@@ -27,7 +27,7 @@ from lockstep.pipeline.result import Result
 from lockstep.pipeline.result_tables import PUBLISHED_COLUMNS, PUBLISHED_PARTITIONS
 from lockstep.pipeline.row_keys import quoted
 from lockstep.settings import Settings
-from lockstep.sinks.append_log import NO_HOOKS, WRITER, translate_delta_errors
+from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
 
 CUTOVER_METADATA = "lockstep.cutover"
 _FED_BY, _PUBLISHED, _CAPTURED = "lockstep/fed_by/", "lockstep/published/", "lockstep/captured/"

@@ -7,52 +7,24 @@ whatever a micro-batch's number or Spark's own files say: what lies at or before
 never written again. Commits are made by delta-rs from the one process that holds the writer's lock.
 """
 
-import logging
-import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    Schema,
-    Transaction,
-    WriterProperties,
-    write_deltalake,
-)
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from lockstep.errors import LakehouseError
-from lockstep.faults import Point, reach
 from lockstep.pipeline.row_keys import literal
 from lockstep.pipeline.version import VERSION_OF_BEFORE
+from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_lakehouse import local_folder
-
-log = logging.getLogger(__name__)
+from lockstep.sinks.maintenance import Maintenance, forget_versions
 
 FRONTIER_APP_ID = "lockstep/frontier"
 RESUME_APP_ID = "lockstep/resume_offset"
 CAPTURE_APP_ID = "lockstep/capture"
 APPEND_ONLY = "delta.appendOnly"
-MAINTAIN_COMMITS = 100
-"""Commits between two compactions: appending costs 5 ms with no file in the table's log since the
-last one, 15 ms with a hundred, 55 ms with five hundred."""
-JOINED_BYTES, COMPACTED_BYTES = 1024**2, 32 * 1024**2
-"""Files of this size are not rewritten by a later compaction: by most, and by every
-VACUUM_MAINTENANCES-th, so that the rows of a busy day are not rewritten every few seconds."""
-VACUUM_MAINTENANCES = 20
-"""Compactions between two of large files and removals of files that no kept version needs."""
-VACUUM_SECONDS = 600.0
-"""Such a removal lists the whole folder: one process makes no more of them."""
-VERSION_DIGITS = 20
-"""The beginning of the name of each entry of a log."""
-NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-WRITER = WriterProperties(compression="ZSTD")
 
 
 @dataclass(frozen=True)
@@ -81,100 +53,6 @@ def capture_id_of(table: DeltaTable) -> int | None:
 def pipeline_version_of(table: DeltaTable) -> str:
     """The version of the pipeline that a change log is of, as it is described."""
     return table.metadata().description or VERSION_OF_BEFORE
-
-
-def tidy(table: DeltaTable, vacuum_hours: int | None, target_bytes: int = COMPACTED_BYTES) -> None:
-    """Compact small files and shorten the log; no reader sees other rows.
-
-    vacuum_hours: remove files that no version of so many last hours needs; None removes none. All
-        files are looked at (full): a checkpoint forgets a removed file after as many hours, so
-        that by the log alone those of the last compaction would go, and others stay for ever.
-    target_bytes: files of this size stay as they are.
-    """
-    reach(Point.BEFORE_COMPACTION)
-    table.optimize.compact(
-        target_size=target_bytes,
-        writer_properties=WRITER,
-        post_commithook_properties=NO_HOOKS,
-    )
-    reach(Point.AFTER_COMPACTION)
-    table.create_checkpoint()
-    table.cleanup_metadata()
-    if vacuum_hours is not None:
-        reach(Point.BEFORE_VACUUM)
-        table.vacuum(
-            vacuum_hours,
-            dry_run=False,
-            full=True,
-            enforce_retention_duration=False,
-            post_commithook_properties=NO_HOOKS,
-        )
-        reach(Point.AFTER_VACUUM)
-
-
-def forget_versions(folder: Path, newest: int) -> None:
-    """Remove the entries of a local table's log that its `newest` versions do not need.
-
-    Those are what lies before the last checkpoint that is older than they are
-    (https://github.com/delta-io/delta/blob/master/PROTOCOL.md: log cleanup). The oldest go first,
-    so that a reader never finds a gap.
-    """
-    log = folder / "_delta_log"
-    entries = sorted(path for path in log.iterdir() if path.name[:VERSION_DIGITS].isdigit())
-    versions = [int(path.name[:VERSION_DIGITS]) for path in entries]
-    oldest = max(versions, default=0) - newest + 1
-    checkpoints = [
-        version
-        for version, path in zip(versions, entries, strict=True)
-        if path.name.endswith(".checkpoint.parquet") and version <= oldest
-    ]
-    first_kept = max(checkpoints, default=0)
-    for version, path in zip(versions, entries, strict=True):
-        if version < first_kept:
-            path.unlink(missing_ok=True)
-
-
-class Maintenance:
-    """When a table is tidied up: each time its version passes another MAINTAIN_COMMITS.
-
-    The table's version says so and no count in memory, so that a writer that is often restarted
-    does not put it off.
-    """
-
-    def __init__(self, version: int) -> None:
-        """version: the table's, at the writer's start."""
-        self._maintained = version // MAINTAIN_COMMITS
-        self._large = version // (MAINTAIN_COMMITS * VACUUM_MAINTENANCES)
-        self._is_vacuum_owed = False
-        self._vacuumed_at = -math.inf
-
-    def is_due(self, version: int) -> bool:
-        """Whether the table is to be tidied up at this version."""
-        return version // MAINTAIN_COMMITS != self._maintained
-
-    def tidy_when_due(self, table: DeltaTable, kept_hours: int) -> bool:
-        """Tidy the table up if it is time; returns whether it was. Raises LakehouseError.
-
-        kept_hours: files that a version of so many last hours needs stay.
-        """
-        if not self.is_due(table.version()):
-            return False
-        self._maintained = table.version() // MAINTAIN_COMMITS
-        large = table.version() // (MAINTAIN_COMMITS * VACUUM_MAINTENANCES)
-        is_large, self._large = large != self._large, large
-        self._is_vacuum_owed = self._is_vacuum_owed or is_large
-        waited_seconds = time.monotonic() - self._vacuumed_at
-        is_vacuum_due = self._is_vacuum_owed and waited_seconds >= VACUUM_SECONDS
-        if is_vacuum_due:
-            self._is_vacuum_owed, self._vacuumed_at = False, time.monotonic()
-        target_bytes = COMPACTED_BYTES if is_large else JOINED_BYTES
-        with translate_delta_errors(table.table_uri):
-            try:
-                tidy(table, kept_hours if is_vacuum_due else None, target_bytes)
-            except CommitFailedError as error:  # the writer was quicker, many times in a row
-                log.warning("%s is compacted later: %s", table.table_uri, error)
-            table.update_incremental()
-        return True
 
 
 class AppendLog:
@@ -373,15 +251,3 @@ def rewritable(table: DeltaTable) -> Iterator[None]:
     table.alter.set_table_properties({APPEND_ONLY: "false"})
     yield
     table.alter.set_table_properties({APPEND_ONLY: "true"})
-
-
-@contextmanager
-def translate_delta_errors(uri: str) -> Iterator[None]:
-    """Raise LakehouseError for what delta-rs or the file system refuses."""
-    try:
-        yield
-    except (DeltaError, OSError) as error:
-        raise LakehouseError(
-            f"the table {uri} cannot be written: {error}; what it holds is unharmed: "
-            "make room or give the rights, then start again"
-        ) from error

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from lockstep.sinks.append_log import NO_HOOKS, translate_delta_errors
+from lockstep.sinks.delta_commits import NO_HOOKS, translate_delta_errors
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.plan import Plan
 from lockstep.pipeline.result_tables import HOURLY_COLUMNS, HOURLY_PARTITION
-from lockstep.sinks.append_log import translate_delta_errors
+from lockstep.sinks.delta_commits import translate_delta_errors
 from lockstep.sinks.delta_rows import replace
 from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.window_conditions import inside, inside_for_write

@@ -20,7 +20,8 @@ from lockstep.pipeline.plan import plan_named
 from lockstep.pipeline.result_tables import CHANGE_PARTITION, HOURLY_PARTITION, LOOK_UP, ORIGIN
 from lockstep.settings import Settings
 from lockstep.sinks import table_of_before
-from lockstep.sinks.append_log import APPEND_ONLY, NO_HOOKS, WRITER, translate_delta_errors
+from lockstep.sinks.append_log import APPEND_ONLY
+from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_lakehouse import local_folder, sole_writer, writer_lock
 from lockstep.sinks.table_of_before import name_of_before
 from lockstep.sources.delta import open_table, run_query
