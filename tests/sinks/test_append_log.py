@@ -9,7 +9,7 @@ from lockstep.errors import LakehouseError
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.sinks import maintenance
 from lockstep.sinks.append_log import AppendLog, Reached
-from lockstep.sinks.maintenance import tidy
+from lockstep.sinks.maintenance import forget_versions, tidy
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
 EVERY = 5
@@ -38,6 +38,21 @@ def test_restarts_of_its_writer_do_not_put_its_compaction_off(
         assert len(DeltaTable(log.uri).file_uris()) <= EVERY + 1
     assert orders(DeltaTable(log.uri)) == list(range(1, 41))
     assert maintained < 40 / (EVERY - 2)
+
+
+def test_its_log_gets_checkpoints_between_compactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit reads what the log has since the last one; what is older can go."""
+    monkeypatch.setattr(maintenance, "CHECKPOINT_COMMITS", EVERY)
+    log = AppendLog(str(tmp_path / "log"), arrow_schema(COLUMNS), "commit_date", 24)
+    for number in range(1, 4 * EVERY):
+        append(log, number)
+        assert not log.maintain(), "nothing is compacted yet"
+        forget_versions(Path(log.uri), 1)
+    entries = {path.name for path in Path(log.uri, "_delta_log").glob("*.json")}
+    assert len(entries) <= EVERY + 1
+    assert orders(DeltaTable(log.uri)) == list(range(1, 4 * EVERY))
 
 
 @pytest.fixture

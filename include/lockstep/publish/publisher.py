@@ -96,7 +96,7 @@ class Publisher:
             table = open_or_create(self._settings, plan.result)
             settle(self._settings, table)
             self._settled = fed_of(table).switched_in
-            maintenance.tidy_when_due(table, self._settings.stream_versions_kept_hours)
+            maintenance.look_after(table, self._settings.stream_versions_kept_hours)
 
     def _is_desired(self) -> bool:
         desired = read_desired(self._settings, PUBLISHER)

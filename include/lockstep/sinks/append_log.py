@@ -86,7 +86,7 @@ class AppendLog:
             self._table = self._opened()
             self._add_new_columns()
         self._maintenance = Maintenance(self._table.version())
-        self._is_tidied = False
+        self._has_checkpoint = False
         self._require_columns()
         self.reached = reached_of(self._table)
 
@@ -154,23 +154,22 @@ class AppendLog:
             self._table.alter.set_table_properties({name: value}, raise_if_not_exists=False)
 
     def maintain(self) -> bool:
-        """Every now and then: compact small files, shorten the log, remove what is not needed.
+        """Every now and then: write a checkpoint, compact small files, remove what is not needed.
 
-        Readers see the same rows before, during and after. Returns whether it was time. Another
-        thread than the writer's may call it, one at a time: Delta's own rules order their commits.
+        Readers see the same rows before, during and after. Returns whether files were compacted.
+        Another thread than the writer's may call it, one at a time: Delta's own rules order their
+        commits.
         """
         if not self._maintenance.is_due(self._table.version()):
             return False
         with translate_delta_errors(self.uri):
             table = DeltaTable(self.uri)
-        if not self._maintenance.tidy_when_due(table, self._kept_hours):
-            return False
-        folder = local_folder(self.uri)
-        if folder is not None and self._versions_max is not None:
-            with translate_delta_errors(self.uri):
+            is_tidied = self._maintenance.look_after(table, self._kept_hours)
+            folder = local_folder(self.uri)
+            if is_tidied and folder is not None and self._versions_max is not None:
                 forget_versions(folder, self._versions_max)
-        self._is_tidied = True
-        return True
+        self._has_checkpoint = True
+        return is_tidied
 
     def _commit(self, rows: pa.Table, marks: CommitProperties) -> None:
         if rows.num_rows:
@@ -187,10 +186,13 @@ class AppendLog:
         self._table.update_incremental()
 
     def _look_again(self) -> None:
-        """After a maintenance: what a commit would look through may be gone from the log."""
-        if self._is_tidied:
-            self._is_tidied = False
-            self._table.update_incremental()
+        """After a new checkpoint: a table that stays open would go on reading the log without it.
+
+        And what it would read may be gone.
+        """
+        if self._has_checkpoint:
+            self._has_checkpoint = False
+            self._table = DeltaTable(self.uri)
 
     def _write(self, rows: pa.Table | pa.RecordBatchReader, marks: CommitProperties) -> None:
         self._look_again()

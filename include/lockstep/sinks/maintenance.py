@@ -17,9 +17,11 @@ from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_error
 
 log = logging.getLogger(__name__)
 
+CHECKPOINT_COMMITS = 20
+"""Commits between two checkpoints: a commit looks through all entries of the log since the last
+one, so that without any it takes twice the processor (docs/decisions/streams.md)."""
 MAINTAIN_COMMITS = 100
-"""Commits between two compactions: appending costs 5 ms with no file in the table's log since the
-last one, 15 ms with a hundred, 55 ms with five hundred."""
+"""Commits between two compactions."""
 JOINED_BYTES, COMPACTED_BYTES = 1024**2, 32 * 1024**2
 """Files of this size are not rewritten by a later compaction: by most, and by every
 VACUUM_MAINTENANCES-th, so that the rows of a busy day are not rewritten every few seconds."""
@@ -83,7 +85,7 @@ def forget_versions(folder: Path, newest: int) -> None:
 
 
 class Maintenance:
-    """When a table is tidied up: each time its version passes another MAINTAIN_COMMITS.
+    """When a table is looked after: each time its version passes another so many commits.
 
     The table's version says so and no count in memory, so that a writer that is often restarted
     does not put it off.
@@ -91,23 +93,39 @@ class Maintenance:
 
     def __init__(self, version: int) -> None:
         """version: the table's, at the writer's start."""
+        self._checkpointed = version // CHECKPOINT_COMMITS
         self._maintained = version // MAINTAIN_COMMITS
         self._large = version // (MAINTAIN_COMMITS * VACUUM_MAINTENANCES)
         self._is_vacuum_owed = False
         self._vacuumed_at = -math.inf
 
     def is_due(self, version: int) -> bool:
-        """Whether the table is to be tidied up at this version."""
+        """Whether the table is to be looked after at this version."""
+        return version // CHECKPOINT_COMMITS != self._checkpointed or self._is_tidy_due(version)
+
+    def look_after(self, table: DeltaTable, kept_hours: int) -> bool:
+        """Shorten what a commit reads of the log, and tidy the table up if it is time for that.
+
+        Returns whether it was tidied up. Raises LakehouseError. kept_hours: files that a version of
+        so many last hours needs stay.
+        """
+        version = table.version()
+        if not self.is_due(version):
+            return False
+        is_tidy_due = self._is_tidy_due(version)
+        self._checkpointed = version // CHECKPOINT_COMMITS
+        self._maintained = version // MAINTAIN_COMMITS
+        with translate_delta_errors(table.table_uri):
+            if is_tidy_due:
+                self._tidy(table, kept_hours)
+            else:
+                table.create_checkpoint()
+        return is_tidy_due
+
+    def _is_tidy_due(self, version: int) -> bool:
         return version // MAINTAIN_COMMITS != self._maintained
 
-    def tidy_when_due(self, table: DeltaTable, kept_hours: int) -> bool:
-        """Tidy the table up if it is time; returns whether it was. Raises LakehouseError.
-
-        kept_hours: files that a version of so many last hours needs stay.
-        """
-        if not self.is_due(table.version()):
-            return False
-        self._maintained = table.version() // MAINTAIN_COMMITS
+    def _tidy(self, table: DeltaTable, kept_hours: int) -> None:
         large = table.version() // (MAINTAIN_COMMITS * VACUUM_MAINTENANCES)
         is_large, self._large = large != self._large, large
         self._is_vacuum_owed = self._is_vacuum_owed or is_large
@@ -116,10 +134,7 @@ class Maintenance:
         if is_vacuum_due:
             self._is_vacuum_owed, self._vacuumed_at = False, time.monotonic()
         target_bytes = COMPACTED_BYTES if is_large else JOINED_BYTES
-        with translate_delta_errors(table.table_uri):
-            try:
-                tidy(table, kept_hours if is_vacuum_due else None, target_bytes)
-            except CommitFailedError as error:  # the writer was quicker, many times in a row
-                log.warning("%s is compacted later: %s", table.table_uri, error)
-            table.update_incremental()
-        return True
+        try:
+            tidy(table, kept_hours if is_vacuum_due else None, target_bytes)
+        except CommitFailedError as error:  # the writer was quicker, many times in a row
+            log.warning("%s is compacted later: %s", table.table_uri, error)
