@@ -34,6 +34,14 @@ def test_a_commit_survives_the_round_trip() -> None:
     assert RepairCommit.from_json(of_texts.as_json()) == of_texts
 
 
+def test_a_repair_of_before_is_read_whatever_it_calls_its_keys() -> None:
+    text = REPAIR.as_json()
+    assert '"row_keys": [7, 9]' in text
+    assert RepairCommit.from_json(text.replace('"row_keys"', '"order_ids"')) == REPAIR
+    with pytest.raises(ValueError, match="not enough values"):
+        RepairCommit.from_json(text.replace("[7, 9]", "7").replace('"row_keys"', '"order_ids"'))
+
+
 def test_a_repair_is_taken_for_no_run_and_a_run_for_no_repair() -> None:
     with pytest.raises(KeyError):
         RunCommit.from_json(REPAIR.as_json())

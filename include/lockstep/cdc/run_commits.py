@@ -60,7 +60,7 @@ class RepairCommit:
 
     repaired_run_id: the hourly run whose rows were repaired; the cut's run_id is the repair's own.
     row_keys: of the rows that the table has as the repair's snapshot sees them, or no more;
-        integers where a key is one, else their canonical texts. Stored as `order_ids`.
+        integers where a key is one, else their canonical texts.
     orders_after: rows of the window that the commit left.
     approved_by: who said that just these orders are to be merged.
     """
@@ -78,7 +78,7 @@ class RepairCommit:
             {
                 **_window_and_cut(self.window, self.cut),
                 "repaired_run_id": self.repaired_run_id,
-                "order_ids": self.row_keys,
+                "row_keys": self.row_keys,
                 "orders_after": self.orders_after,
                 "approved_by": self.approved_by,
             }
@@ -91,11 +91,19 @@ class RepairCommit:
         return cls(
             window=_window_in(fields),
             repaired_run_id=fields["repaired_run_id"],
-            row_keys=tuple(fields["order_ids"]),
+            row_keys=tuple(_row_keys_in(fields)),
             orders_after=fields["orders_after"],
             approved_by=fields["approved_by"],
             cut=_cut_in(fields),
         )
+
+
+def _row_keys_in(fields: Mapping[str, Any]) -> list[int | str]:
+    """Versions before December 2026 gave them another name; they are the only list."""
+    if "row_keys" in fields:
+        return fields["row_keys"]
+    [keys] = [value for value in fields.values() if isinstance(value, list)]
+    return keys
 
 
 def _window_and_cut(window: Window | None, cut: Cut) -> dict[str, Any]:
