@@ -15,7 +15,6 @@ from lockstep.airflow_ops.dags.streams import stream_dag
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.errors import PipelineError
 from lockstep.pipeline.names import SEPARATOR
-from lockstep.pipeline.plan import run_problem
 from lockstep.pipeline.project import Project, read_project
 from lockstep.settings import Settings
 
@@ -34,10 +33,7 @@ def make_dags(settings: Settings, wanted: str | None = None) -> list[DAG]:
 def _of(settings: Settings, project: Project, name: str) -> Iterator[tuple[str, Callable[[], DAG]]]:
     """What makes each DAG of a pipeline, by its id."""
     pipeline = project.pipelines.get(name)
-    problems = project.pipeline_problems.get(name, ())
-    if pipeline is not None and (problem := run_problem(pipeline)):
-        problems = tuple(problem.splitlines())
-    of = PipelineDags(settings.of(name), pipeline, problems)
+    of = PipelineDags(settings.of(name), pipeline, project.pipeline_problems.get(name, ()))
     try:
         names = of.names
     except PipelineError as error:
