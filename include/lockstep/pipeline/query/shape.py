@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from lockstep.pipeline.errors import QueryRefusedError
 from lockstep.pipeline.query.text import SqlText
 from lockstep.pipeline.query.tree import has_aggregate, is_derived, span_of
 
@@ -59,8 +60,9 @@ def check_shape(text: SqlText, tree: exp.Query) -> None:
     """Raises QueryRefusedError at the first place that is not of the allowed shape."""
     _refuse_reserved(text)
     _refuse_unary_plus(text, tree)
-    for node in sorted(tree.walk(), key=lambda node: span_of(node)[0]):
-        _check(text, node)
+    refused = [node for node in tree.walk() if any(_refusals(text, node))]
+    if refused:
+        raise next(_refusals(text, min(refused, key=lambda node: span_of(node)[0])))
 
 
 def _refuse_reserved(text: SqlText) -> None:
@@ -80,12 +82,12 @@ def _refuse_unary_plus(text: SqlText, tree: exp.Query) -> None:
         raise text.refused(text.span(place, place), why, "leave it out, or write a CAST")
 
 
-def _check(text: SqlText, node: exp.Expr) -> None:
+def _refusals(text: SqlText, node: exp.Expr) -> Iterator[QueryRefusedError]:
     for kind, names in _ALLOWED.items():
         if isinstance(node, kind):
-            _check_parts(text, node, names.split())
+            yield from _of_parts(text, node, names.split())
     for why, remedy in _faults(node):
-        raise text.refused(_place(text, node), why, remedy)
+        yield text.refused(_place(text, node), why, remedy)
 
 
 def _place(text: SqlText, node: exp.Expr) -> tuple[int, int]:
@@ -96,14 +98,14 @@ def _place(text: SqlText, node: exp.Expr) -> tuple[int, int]:
     return next((one for one in around if one[0] <= first <= one[1]), (first, last))
 
 
-def _check_parts(text: SqlText, node: exp.Expr, allowed: list[str]) -> None:
+def _of_parts(text: SqlText, node: exp.Expr, allowed: list[str]) -> Iterator[QueryRefusedError]:
     for name, part in node.args.items():
         if not part or name in allowed:
             continue
         first = part[0] if isinstance(part, list) else part
         shown = first if isinstance(first, exp.Expr) else node
         what, remedy = _NAMES.get(name, (name.upper().strip("_"), ""))
-        raise text.refused(_place(text, shown), f"{what} is not supported here", remedy)
+        yield text.refused(_place(text, shown), f"{what} is not supported here", remedy)
 
 
 def _faults(node: exp.Expr) -> Iterator[tuple[str, str]]:
