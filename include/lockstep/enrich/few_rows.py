@@ -1,36 +1,83 @@
-"""A Spark session for the joins of micro-batches: a few rows, again and again the same plan."""
+"""A query over a few rows, again and again: planned once, and run without Spark's scheduler."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from lockstep.enrich.plans import run
+from lockstep.pipeline.query.at import Rewritten
 
-INTERPRETED_ROWS_MAX = 1_000
-"""More facts than these at once are worth compiling their plan (20 orders: 93 ms, not 109)."""
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_CONF = {
+    # The plan is compiled once. Expressions outside of its stages would be with each run.
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Spark plans such a query again while it runs, or broadcasts its tables: neither can be kept.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
 
 
 class FewRows:
-    """session: one of its own, since views belong to a session."""
+    """The query in a session of its own, since views belong to a session; for one thread.
 
-    def __init__(self, spark: "SparkSession") -> None:
-        self.session = spark.newSession()
-        self._bound: dict[str, pa.Table] = {}
+    The rows of its views are handed to the JVM when they change; the plan reads them where they
+    are (streams/java/lockstep/KeptPlan.java). A query whose plan keeps rows between two runs, by a
+    broadcast, say, is planned for each run instead.
+    """
 
-    def expect(self, facts: int) -> None:
-        """Have the plan of so many facts compiled, or interpreted."""
-        is_worth_compiling = facts > INTERPRETED_ROWS_MAX
-        self.session.conf.set("spark.sql.codegen.wholeStage", is_worth_compiling)
-        factory = "FALLBACK" if is_worth_compiling else "NO_CODEGEN"
-        self.session.conf.set("spark.sql.codegen.factoryMode", factory)
+    def __init__(
+        self, spark: "SparkSession", query: Rewritten, views: Mapping[str, pa.Table]
+    ) -> None:
+        """views: all that the query may read, by their names in SQL, with their columns.
 
-    def bind(self, view: str, table: pa.Table) -> None:
-        """Make the table's rows the view, which it stays while the same table is given for it.
-
-        One partition, joined by hash: a few rows are not worth an exchange each.
+        Raises QueryRefusedError as `run` does.
         """
-        if self._bound.get(view) is not table:
-            rows = self.session.createDataFrame(table).coalesce(1).hint("shuffle_hash")
-            rows.createOrReplaceTempView(view)
-            self._bound[view] = table
+        self._session, self._query = spark.newSession(), query
+        for name, value in _CONF.items():
+            self._session.conf.set(name, value)
+        self._plan = spark._jvm.lockstep.KeptPlan(self._session._jsparkSession)
+        self._held: dict[str, pa.Table] = {}
+        self._schemas: dict[str, pa.Schema] = {}
+        for view, table in views.items():
+            if query.reads(view):
+                columns = self._session.createDataFrame(table.slice(0, 0)).schema
+                self._plan.addView(view, columns.json())
+                self._schemas[view] = _arrow_schema(columns)
+        planned = self._planned()
+        self._result = _arrow_schema(planned.schema)
+        self.is_kept = self._plan.keep(planned._jdf)
+
+    def rows(self, views: Mapping[str, pa.Table]) -> pa.Table:
+        """What the query gives over these rows of all its views."""
+        for view, schema in self._schemas.items():
+            if self._held.get(view) is not views[view]:
+                self._plan.replace(view, _stream(views[view].cast(schema)))
+                self._held[view] = views[view]
+        if not self.is_kept:
+            return self._planned().toArrow()
+        found = self._plan.run()
+        if found is None:
+            return self._result.empty_table()
+        return pa.ipc.open_stream(found).read_all().cast(self._result)
+
+    def _planned(self) -> "DataFrame":
+        return run(self._session, self._query)
+
+
+def _arrow_schema(columns: "StructType") -> pa.Schema:
+    """As Spark gives these columns to Python, and takes them."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(columns, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
+
+
+def _stream(table: pa.Table) -> bytes:
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue().to_pybytes()

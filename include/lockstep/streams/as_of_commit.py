@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from lockstep.cdc.transactions import HELD_CHANGES_MAX, Transaction, TransactionTracker
 from lockstep.enrich.few_rows import FewRows
-from lockstep.enrich.plans import run
 from lockstep.errors import StreamError
 from lockstep.faults import Point, reach
 from lockstep.pipeline.catalog import TableName
@@ -41,13 +40,13 @@ class Evaluation:
     """The pipeline's query as of many commits, in a Spark session of its own."""
 
     def __init__(self, spark: "SparkSession", plan: Plan) -> None:
-        self._few = FewRows(spark)
         self._plan = plan
-        self._rewritten = at_rewrite(plan.query, finds_facts=False)
         fact = plan.fact
         self._points_schema = table_schema({name: fact.types[name] for name in fact.key})
-        # A JVM's first join takes seconds: not the first fact's.
-        self._run({name: relation(table, ()) for name, table in plan.tables.items()}, ())
+        self._fact_view = facts_view(plan.query)
+        empty = self._views({name: relation(table, ()) for name, table in plan.tables.items()}, ())
+        self._query = FewRows(spark, at_rewrite(plan.query, finds_facts=False), empty)
+        self._query.rows(empty)  # a JVM's first join takes seconds: not the first fact's
 
     def rows(self, relations: Mapping[TableName, pa.Table], facts: Sequence[Version]) -> pa.Table:
         """The author's columns, a row for each fact, in the order of the facts.
@@ -55,7 +54,7 @@ class Evaluation:
         relations: of each table that the query reads, as NeededVersions.relations gives them.
         Raises StreamError when the query gives no row for a fact, or more than one.
         """
-        found = self._run(relations, facts)
+        found = self._query.rows(self._views(relations, facts))
         keys = [found[name].to_pylist() for name in self._plan.key]
         points = zip(zip(*keys, strict=True), found[AT_LSN].to_pylist(), strict=True)
         places: dict[tuple[Key, int], int] = {}
@@ -68,14 +67,11 @@ class Evaluation:
         taken = pa.array([places[point] for point in wanted], pa.int64())
         return found.drop_columns(AT_LSN).take(taken)
 
-    def _run(self, relations: Mapping[TableName, pa.Table], facts: Sequence[Version]) -> pa.Table:
-        self._few.expect(len(facts))
+    def _views(
+        self, relations: Mapping[TableName, pa.Table], facts: Sequence[Version]
+    ) -> dict[str, pa.Table]:
         views = {view_name(name): table for name, table in relations.items()}
-        views |= {AT: self._points(facts), facts_view(self._plan.query): self._at_points(facts)}
-        for view, table in views.items():
-            if self._rewritten.reads(view):
-                self._few.bind(view, table)
-        return run(self._few.session, self._rewritten).toArrow()
+        return views | {AT: self._points(facts), self._fact_view: self._at_points(facts)}
 
     def _at_points(self, facts: Sequence[Version]) -> pa.Table:
         """The facts, each at its own commit."""

@@ -82,8 +82,7 @@ def _as_it_is(settings: Settings) -> str:
 
 def _made_from(settings: Settings) -> str:
     """A digest of all that an archive depends on, the jars as Java itself compares them."""
-    spark = java_classes.spark_jars("spark-core_2.13")[0].parent
-    jars = [*classpath(settings, "spark"), *sorted(spark.glob("*.jar"))]
+    jars = [*classpath(settings, "spark"), *_spark_jars()]
     parts = [java_says().encode(), Path(__file__).read_bytes()]
     parts += [source.read_bytes() for source in _sources()]
     parts += [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}".encode() for jar in jars]
@@ -94,11 +93,15 @@ def _sources() -> list[Path]:
     return sorted(SOURCES.rglob("*.java"))
 
 
+def _spark_jars() -> list[Path]:
+    return sorted(java_classes.spark_jars("spark-core_2.13")[0].parent.glob("*.jar"))
+
+
 def _compile(jar: Path) -> None:
     """A jar, for class data sharing knows no folders; drivers may be using the one of before."""
     with tempfile.TemporaryDirectory() as folder:
         classes = Path(folder)
-        java_classes.compile_java(_sources(), classes, java_classes.spark_jars("hadoop-client-api"))
+        java_classes.compile_java(_sources(), classes, _spark_jars())
         partial = jar.with_suffix(".partial")
         with zipfile.ZipFile(partial, "w") as made:
             for file in sorted(classes.rglob("*.class")):
