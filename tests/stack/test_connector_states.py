@@ -50,7 +50,7 @@ def test_one_that_runs_is_left_alone(told: Worker) -> None:
 @pytest.mark.parametrize("told", [("RUNNING", "FAILED"), ("RUNNING",)], indirect=True)
 def test_one_that_does_not_come_to_run_is_said(told: Worker) -> None:
     with pytest.raises(ServiceError, match="lockstep logs connect"):
-        connector._wait_until_running(Settings(), connector_of(Settings()))
+        connector._wait_until_running(Settings(), connector_of(Settings()), seconds_max=1.0)
     assert told.restarts == []
 
 
