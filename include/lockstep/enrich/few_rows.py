@@ -1,5 +1,6 @@
 """A query over a few rows, again and again: planned once, and run without Spark's scheduler."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ _CONF = {
     # The plan is compiled once. Expressions outside of its stages would be with each run.
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # It costs such an expression more than it saves.
+    "spark.sql.subexpressionElimination.enabled": "false",
+    # Of more groups than 128 Spark sorts the rows: these fit into memory.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     # Spark plans such a query again while it runs, or broadcasts its tables: neither can be kept.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -63,7 +68,7 @@ class FewRows:
         found = self._plan.run()
         if found is None:
             return self._result.empty_table()
-        return pa.ipc.open_stream(found).read_all().cast(self._result)
+        return pa.ipc.open_stream(b64decode(found)).read_all().cast(self._result)
 
     def _planned(self) -> "DataFrame":
         return run(self._session, self._query)

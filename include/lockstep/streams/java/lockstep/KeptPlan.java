@@ -1,6 +1,7 @@
 package lockstep;
 
 import java.math.BigInteger;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
@@ -111,8 +112,12 @@ public class KeptPlan {
         return true;
     }
 
-    /** The rows of the query's result, an Arrow IPC stream; null when there are none. */
-    public byte[] run() {
+    /**
+     * The rows of the query's result, an Arrow IPC stream; null when there are none.
+     *
+     * In Base64: Py4J gives bytes to Python one by one.
+     */
+    public String run() {
         SparkSession.setActiveSession(session);
         SparkEnv env = SparkEnv.get();
         MemoryManager memory = env.memoryManager();
@@ -136,7 +141,10 @@ public class KeptPlan {
             Iterator rows = result.iterator(result.partitions()[0], context);
             Iterator streams = ArrowConverters$.MODULE$.toBatchWithSchemaIterator(
                 rows, schema, 0, Long.MAX_VALUE, "UTC", true, false);
-            return streams.hasNext() ? (byte[]) streams.next() : null;
+            if (!streams.hasNext()) {
+                return null;
+            }
+            return Base64.getEncoder().encodeToString((byte[]) streams.next());
         } finally {
             context.markTaskCompleted(Option.empty());
             TaskContext$.MODULE$.unset();
