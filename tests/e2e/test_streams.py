@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -158,10 +159,13 @@ def test_of_an_order_it_is_known_whether_its_change_reached_the_topic(
     query = f"SELECT order_id, origin FROM t WHERE {of_window} ORDER BY order_id LIMIT 1"
     (order,) = run_query(query, {"t": table}).read_all().to_pylist()
     id_, tx, at = order["order_id"], order["origin"]["tx_id"], order["origin"]["committed_at"]
-    offset = where_lost(bench.settings, PLAN.fact, [((id_,), tx, at)])[id_,]["offset"]
+    found = where_lost(bench.settings, PLAN.fact, [((id_,), tx, at)])[id_,]
+    offset = found.get("offset")
+    assert offset is not None, found
     ((_, value),) = next(change_topic.read_again(bench.settings, offset, offset + 1))
     assert json.loads(value)["after"]["id"] == id_
-    never = where_lost(bench.settings, PLAN.fact, [((id_,), tx + 10**6, at)])[id_,]
+    later = at + timedelta(seconds=1)
+    never = where_lost(bench.settings, PLAN.fact, [((id_,), tx + 10**6, later)])[id_,]
     assert "never reached" in never["topic"]
     undated = where_lost(bench.settings, PLAN.fact, [((id_,), tx, None)])[id_,]
     assert "not searched" in undated["topic"]

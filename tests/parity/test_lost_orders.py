@@ -1,5 +1,7 @@
 """Where the change of an order is that a stream lacks: in the topic, readable or not, or lost."""
 
+from datetime import timedelta
+
 import pytest
 from lockstep.parity import lost_orders
 from lockstep.parity.lost_orders import where_lost
@@ -7,7 +9,7 @@ from lockstep.settings import Settings
 from pizzeria.names import ORDERS
 
 from tests.streams import debezium
-from tests.streams.debezium import NOON
+from tests.streams.debezium import NOON, committed_at
 from tests.streams.topics import PLAN
 
 ROW = {"id": 5, "table_assignment_id": 1, "order_time": NOON.isoformat(), "pizzas": [1]}
@@ -36,3 +38,21 @@ def test_a_lost_order_is_looked_for_in_the_topic(
     monkeypatch.setattr(lost_orders.change_topic, "end_offset", lambda _: len(topic))
     monkeypatch.setattr(lost_orders.change_topic, "read_again", lambda *_: [topic])
     assert where_lost(Settings(), PLAN.fact, [((5,), TX, NOON)])[5,]["topic"] == says
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [
+        (0, "its change is in the change topic at offset 1"),
+        (1, "its change never reached the change topic: it was lost before"),
+    ],
+)
+def test_an_order_written_behind_a_savepoint_is_found_by_the_time_of_its_commit(
+    monkeypatch: pytest.MonkeyPatch, seconds: int, says: str
+) -> None:
+    topic = list(enumerate(debezium.transaction(1, (ORDERS, ROW))))
+    monkeypatch.setattr(lost_orders.change_topic, "offset_at", lambda *_: 0)
+    monkeypatch.setattr(lost_orders.change_topic, "end_offset", lambda _: len(topic))
+    monkeypatch.setattr(lost_orders.change_topic, "read_again", lambda *_: [topic])
+    part, at = TX + 1, committed_at(1) + timedelta(seconds=seconds)
+    assert where_lost(Settings(), PLAN.fact, [((5,), part, at)])[5,]["topic"] == says

@@ -1,7 +1,7 @@
 """Whether the change of a row that a stream lacks ever reached the change topic."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import astuple
 
@@ -17,6 +17,7 @@ from lockstep.sources import change_topic
 BEFORE = timedelta(seconds=5)
 """The broker's clock may be behind the database's."""
 DELETED = "d"
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 RECORDS_MAX = 50_000
 """Read from the commit's time on; a change that comes later than that counts as lost."""
 
@@ -27,7 +28,8 @@ def where_lost(
     """By key, what the change topic says of the row: `topic` is the sentence, `offset` the record.
 
     rows: of the fact, each with its key, its transaction and its commit time, as the database had
-    them.
+    them. Behind a savepoint that transaction is a part of the one that the topic names, and both
+    have the same commit time (PostgreSQL, pg_xact_commit_timestamp).
     """
     search = _Search(settings, fact)
     return {key: search.where(key, tx, at) for key, tx, at in rows}
@@ -46,7 +48,7 @@ class _Search:
             return {"topic": "not searched: the database does not say when the order was committed"}
         try:
             first = change_topic.offset_at(self._settings, at - BEFORE)
-            record = self._record_of(key, tx_id % XID_SPAN, first)
+            record = self._record_of(key, tx_id % XID_SPAN, (at - _EPOCH) // _MICROSECOND, first)
         except StreamError as error:
             return {"topic": f"not searched: {error}"}
         if record is None:
@@ -58,7 +60,7 @@ class _Search:
             found = f"its change {where}"
         return {"topic": found, "offset": record.offset}
 
-    def _record_of(self, key: Key, tx: int, first: int) -> Record | None:
+    def _record_of(self, key: Key, tx: int, at_us: int, first: int) -> Record | None:
         """The row's change, or the first of its transaction whose row cannot be read."""
         end = min(first + RECORDS_MAX, change_topic.end_offset(self._settings))
         for records in change_topic.read_again(self._settings, first, end):
@@ -67,13 +69,15 @@ class _Search:
                     record = self._decoder.decode(value, offset, (self._table,))
                 except PoisonedRecordError:
                     record = self._decoder.without_row(value, offset)
-                if self._is_of(record, key, tx):
+                if self._is_of(record, key, tx, at_us):
                     return record
         return None
 
-    def _is_of(self, record: Record, key: Key, tx: int) -> bool:
+    def _is_of(self, record: Record, key: Key, tx: int, at_us: int) -> bool:
         change = record.change if isinstance(record, Skipped) else record
-        if not isinstance(change, Change) or change.tx != tx or change.table != self._table:
+        if not isinstance(change, Change) or change.table != self._table:
+            return False
+        if change.tx != tx and change.committed_us != at_us:
             return False
         return isinstance(record, Skipped) or change.row == key
 
