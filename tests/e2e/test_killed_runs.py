@@ -19,7 +19,7 @@ from tests.project import PROJECT_DIR
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.services]
 
-KILLS = 8
+KILLS = 4
 JOB = PROJECT_DIR / "jobs" / "run_window.py"
 JOB_SECONDS_MAX = 120
 

@@ -24,7 +24,7 @@ from tests.fault_rounds import MORE_ROUNDS, seeded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.services]
 
-ROUNDS = 3
+ROUNDS = 2
 JOINING = (StreamMode.TEMPORAL, StreamMode.TRANSACTION, HISTORY)
 SOON = (Point.BEFORE_CHANGE_LOG, Point.AFTER_CHANGE_LOG, Point.BEFORE_NEXT_RECORDS)
 SOON_IN_HISTORY = (Point.BEFORE_HISTORY, Point.AFTER_HISTORY, Point.BEFORE_NEXT_RECORDS)
