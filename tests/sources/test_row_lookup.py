@@ -19,7 +19,15 @@ from lockstep.settings import Settings
 from lockstep.sources import kept_connection, row_lookup
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import role_connection
-from lockstep.sources.row_lookup import MOMENT, Question, RowLookup, judged, seen_columns, seen_now
+from lockstep.sources.row_lookup import (
+    MOMENT,
+    ROWS_OF_THE_DRIVER,
+    Question,
+    RowLookup,
+    judged,
+    seen_columns,
+    seen_now,
+)
 from pizzeria.names import Login
 from pydantic import SecretStr
 from pyspark import cloudpickle
@@ -188,7 +196,8 @@ def test_executors_are_sent_the_password_of_one_role_and_no_other() -> None:
     }
     session = RecordingSession()
     target = role_connection(Settings(**canaries), Role.BATCH_READER)
-    seen_now(session, Question(target, "SELECT 1", RESULT), pa.table({"order_id": [7]}))
+    many = pa.table({"order_id": range(ROWS_OF_THE_DRIVER + 1)})
+    seen_now(session, Question(target, "SELECT 1", RESULT), many)
     sent = {name for name, canary in canaries.items() if canary.encode() in session.sent}
     assert sent == {"batch_reader_password"}
 
@@ -252,8 +261,14 @@ def touch(connection: psycopg.Connection, order_id: int) -> datetime:
     return commit_time(connection, order_id)
 
 
+@pytest.fixture(params=[ROWS_OF_THE_DRIVER, 0], ids=["driver", "executors"])
+def who_asks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_lookup, "ROWS_OF_THE_DRIVER", request.param)
+
+
 @pytest.mark.spark
 @pytest.mark.services
+@pytest.mark.usefixtures("who_asks")
 class TestOnTheDatabase:
     def test_rows_are_those_of_the_view(self, look_up: Callable, shop: psycopg.Connection) -> None:
         query = (
@@ -369,9 +384,7 @@ class TestOnTheDatabase:
         assert row["client_name"] is not None
         assert not row["is_raced"]
 
-    def test_a_refused_password_is_named_by_the_executors(
-        self, spark: "SparkSession", pizzeria: Settings
-    ) -> None:
+    def test_a_refused_password_is_named(self, spark: "SparkSession", pizzeria: Settings) -> None:
         wrong = {"postgres_host": "localhost", "batch_reader_password": SecretStr("wrong")}
         settings = pizzeria.model_copy(update=wrong)
         target = role_connection(settings, Role.BATCH_READER)

@@ -1,9 +1,11 @@
-"""One connection to PostgreSQL for a Python worker of Spark, kept from one task to the next.
+"""One connection to PostgreSQL for a thread that looks rows up, kept from one time to the next.
 
-Workers are reused (spark.python.worker.reuse), so a stream's micro-batches find their connection
-open and their statements prepared. A worker that Spark ends takes its connection along.
+A thread is a stream's in the driver, or the only one of a Python worker of Spark. Workers are
+reused (spark.python.worker.reuse), so both find their connection open and their statements
+prepared. A thread or a worker that ends takes its connection along.
 """
 
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -27,8 +29,8 @@ _PARAMETERS = {
     "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
 }
-_kept: dict[str, psycopg.Connection] = {}
-"""By address and role."""
+_kept = threading.local()
+"""Connections by address and role."""
 
 Answer = TypeVar("Answer")
 
@@ -39,7 +41,7 @@ def answer(
     *,
     seconds_max: float = ANSWER_SECONDS_MAX,
 ) -> Answer:
-    """Ask over this process's connection; a lost one is opened again and the question repeated.
+    """Ask over this thread's connection; a lost one is opened again and the question repeated.
 
     question: only reads, so that asking twice is harmless.
     Raises PostgresUnavailableError when the database does not come back within seconds_max, refuses
@@ -57,15 +59,11 @@ def answer(
 
 def _ask(target: RoleConnection, question: Callable[[psycopg.Connection], Answer]) -> Answer:
     key = str(target)
-    connection = _kept.get(key)
+    connection = _kept.__dict__.get(key)
     if connection is None or connection.closed:
-        connection = _kept[key] = psycopg.connect(**target.parameters, **_PARAMETERS)
-    try:
-        return question(connection)
-    except psycopg.Error:
-        if connection.closed:
-            del _kept[key]
-        raise
+        connection = psycopg.connect(**target.parameters, **_PARAMETERS)
+        _kept.__dict__[key] = connection
+    return question(connection)
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -1,9 +1,9 @@
 """The look-up join: what the view says, now, of the rows that a micro-batch changed.
 
-Spark's executors ask PostgreSQL, each Python worker over a connection that it keeps; the driver
-only compares times. The answer is of now and the change of then, so what may have happened in
-between is marked, by commit timestamps: transaction ids follow the order of beginning, not of
-committing. Debezium's source.ts_us is that timestamp, to the microsecond
+Of few rows the driver asks PostgreSQL itself, over a connection that its thread keeps; of many
+Spark's executors do, each Python worker over its own. The answer is of now and the change of then,
+so what may have happened in between is marked, by commit timestamps: transaction ids follow the
+order of beginning, not of committing. Debezium's source.ts_us is that timestamp, to the microsecond
 (tests/sources/test_row_lookup.py).
 """
 
@@ -39,6 +39,8 @@ CONNECTIONS_MAX = 8
 """
 ROWS_OF_A_TASK = 500
 """A second task costs about what PostgreSQL takes for as many rows: 20 ms."""
+ROWS_OF_THE_DRIVER = 500
+"""So many it asks for itself: the first task, to a Python worker and back, takes 200 ms."""
 ROWS_OF_A_STATEMENT = 2_000
 """70 ms of PostgreSQL's time; larger ones are no quicker."""
 DELETED = "d"
@@ -145,9 +147,11 @@ def _keys_of(rows: pa.Table, result: Result) -> Iterable[Key]:
 
 
 def seen_now(spark: "SparkSession", question: Question, keys: pa.Table) -> pa.Table:
-    """What the database has of the rows of these keys, read by the executors: seen_columns."""
+    """What the database has of the rows of these keys: seen_columns."""
     from pyspark.errors import PythonException
 
+    if len(keys) <= ROWS_OF_THE_DRIVER:
+        return pa.Table.from_batches(_read(question, keys.combine_chunks().to_batches()))
     tasks = min(
         -(-len(keys) // ROWS_OF_A_TASK), CONNECTIONS_MAX, spark.sparkContext.defaultParallelism
     )
@@ -170,21 +174,26 @@ def _unavailable(error: Exception) -> PostgresUnavailableError | None:
 def _reading(
     question: Question,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What an executor does: keys in, a row for each out.
+    """What an executor does.
 
     Spark sends it to the Python workers with all that it refers to: one role's connection.
     """
 
     def read(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_garbage_collection()
-        for part in parts:
-            for first in range(0, part.num_rows, ROWS_OF_A_STATEMENT):
-                asked = part.slice(first, ROWS_OF_A_STATEMENT)
-                keys = list(zip(*(column.to_pylist() for column in asked.columns), strict=True))
-                rows = answer(question.target, lambda c, keys=keys: _rows(c, question, keys))
-                yield _as_arrow(keys, rows, question.result)
+        yield from _read(question, parts)
 
     return read
+
+
+def _read(question: Question, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Keys in, a row for each out."""
+    for part in parts:
+        for first in range(0, part.num_rows, ROWS_OF_A_STATEMENT):
+            asked = part.slice(first, ROWS_OF_A_STATEMENT)
+            keys = list(zip(*(column.to_pylist() for column in asked.columns), strict=True))
+            rows = answer(question.target, lambda c, keys=keys: _rows(c, question, keys))
+            yield _as_arrow(keys, rows, question.result)
 
 
 def _rows(connection: psycopg.Connection, question: Question, keys: Sequence[Key]) -> list[tuple]:
