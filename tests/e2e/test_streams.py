@@ -186,14 +186,14 @@ def test_the_comparison_as_a_job_says_what_differs_and_exits_with_the_verdict(
 
 
 @pytest.mark.spark
-def test_once_repaired_nothing_has_changed_after_the_cut_in_any_mode(
+def test_once_repaired_nothing_has_changed_after_the_cut(
     bench: Bench, written: Window, spark: SparkSession
 ) -> None:
     plan = plan_repair(bench.settings, written)
     assert {How.NEW} <= {one.how for one in plan.changed}
     done = repair_window(bench.settings, written, plan.digests, "a test")
     assert len(done.row_keys) == len(plan.changed)
-    for mode in StreamMode:
+    for mode in (StreamMode.OUTBOX, StreamMode.TEMPORAL):  # what is published, and what is joined
         wait_until_past_the_cut(bench.settings, written, mode)
         line = compared(bench, written, spark, mode).line
         assert (line.verdict, line.orders_compared) == (Verdict.PASS, done.orders_after), line

@@ -101,11 +101,24 @@ def test_a_plan_that_keeps_rows_is_not_kept_itself(spark: SparkSession, text: st
     assert not query.is_kept
 
 
+def test_a_query_of_many_joins_is_kept(spark: SparkSession) -> None:
+    joins = " ".join(
+        f"LEFT JOIN names AS names{n} ON names{n}.id = facts.name_id" for n in range(12)
+    )
+    query = few_rows(spark, f"SELECT facts.id, names11.name FROM facts {joins}")
+    assert query.is_kept
+    found = query.rows({"facts": facts((7, 1, None)), "names": names(ada=1)})
+    assert found.to_pylist() == [{"id": 7, "name": "ada"}]
+
+
 def test_after_a_value_that_fails_it_goes_on(spark: SparkSession) -> None:
     query = few_rows(spark, "SELECT id, CAST(100 AS DECIMAL(5, 2)) / name_id AS share FROM facts")
+    apache = spark._jvm.org.apache.spark
+    active = apache.sql.SparkSession.active()
     with pytest.raises(ArithmeticException, match="Division by zero"):
         query.rows(EMPTY | {"facts": facts((1, 4, None), (2, 0, None))})
     found = query.rows(EMPTY | {"facts": facts((1, 4, None))})
     assert found["share"].to_pylist() == [Decimal(25)]
-    memory = spark._jvm.org.apache.spark.SparkEnv.get().memoryManager()
-    assert memory.executionMemoryUsed() == 0
+    assert apache.SparkEnv.get().memoryManager().executionMemoryUsed() == 0
+    assert apache.sql.util.ArrowUtils.rootAllocator().getAllocatedMemory() == 0
+    assert apache.sql.SparkSession.active() == active

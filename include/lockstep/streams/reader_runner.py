@@ -27,9 +27,9 @@ from lockstep.streams.writer import Resumable, Writer
 
 COMMIT_SECONDS = 0.05
 """Between the beginnings of two commits of a stream that is busy: each is a file or two."""
-NEIGHBOUR_SHARE = 0.25
-"""Of the time that a write takes, left to each neighbour before the next: five streams that join
-without pauses only queue up for two cores."""
+NEIGHBOUR_SHARE = 0.75
+"""Of the time that a write takes, left to each neighbour before the next: five streams without
+pauses only queue up for two cores."""
 SHARE_SECONDS_MAX = 1.0
 """However long a large transaction took."""
 IDLE_SECONDS = 1.0

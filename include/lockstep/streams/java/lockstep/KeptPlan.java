@@ -43,8 +43,8 @@ import scala.math.BigInt;
  */
 public class KeptPlan {
 
-    /** Of no weight: only that a view is small matters to Spark's planner. */
-    private static final long VIEW_BYTES = 1000;
+    /** The planner multiplies the sizes of joined views, and exchanges the rows of large ones. */
+    private static final long VIEW_BYTES = 1;
     private static final AtomicLong RUNS = new AtomicLong();
 
     private final SparkSession session;
@@ -118,7 +118,7 @@ public class KeptPlan {
      * In Base64: Py4J gives bytes to Python one by one.
      */
     public String run() {
-        SparkSession.setActiveSession(session);
+        Option activeBefore = SparkSession.getActiveSession(); // of a micro-batch, it may be
         SparkEnv env = SparkEnv.get();
         MemoryManager memory = env.memoryManager();
         long run = -RUNS.incrementAndGet(); // no task of the scheduler's has a negative number
@@ -136,6 +136,7 @@ public class KeptPlan {
             TaskMetrics.empty(),
             1,
             Map$.MODULE$.empty());
+        SparkSession.setActiveSession(session);
         TaskContext$.MODULE$.setTaskContext(context);
         try {
             Iterator rows = result.iterator(result.partitions()[0], context);
@@ -148,6 +149,10 @@ public class KeptPlan {
         } finally {
             context.markTaskCompleted(Option.empty());
             TaskContext$.MODULE$.unset();
+            SparkSession.clearActiveSession();
+            if (activeBefore.isDefined()) {
+                SparkSession.setActiveSession((SparkSession) activeBefore.get());
+            }
             pages.cleanUpAllAllocatedMemory();
             memory.releaseAllExecutionMemoryForTask(run);
         }
