@@ -1,4 +1,4 @@
-"""What is said of two catalogs of a source. Tables and columns: tests/plant/test_source.py."""
+"""What is said of two catalogs of a source. Tables and columns: tests/plant/test_source_add.py."""
 
 from dataclasses import replace
 

@@ -11,6 +11,8 @@ from lockstep.accounts import Role
 from lockstep.capture.connectors import of_source
 from lockstep.capture.reset import remove_capture
 from lockstep.capture.source_capture import capture_source
+from lockstep.cli import app
+from lockstep.errors import LockstepError
 from lockstep.pipeline.catalog import write_catalog
 from lockstep.pipeline.names import publication
 from lockstep.pipeline.plan import Plan, plan_of
@@ -20,11 +22,14 @@ from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.preparation import publication_statement
 from lockstep.supervise.folder import STREAMS
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
 
 from tests.plant.project import SCHEMA, Plant
 
 SEED = 17
 PASSWORD = "plant password"
+CAPTURE = "plant_capture"
+"""The role that captures, of a source that is added by a test."""
 
 
 @dataclass(frozen=True)
@@ -140,3 +145,61 @@ def captured_plant(plant: PlantProject, change_capture: Settings) -> Iterator[Pl
         yield plant
     finally:
         remove_capture(settings, of_source(settings, source, tables))
+
+
+def source(*arguments: str) -> Result:
+    """The command; one that fails has no output on standard output."""
+    found = CliRunner().invoke(app, ["source", *arguments])
+    assert found.exception is None or isinstance(found.exception, LockstepError | SystemExit)
+    assert found.exception is None or found.stdout == ""
+    return found
+
+
+@dataclass(frozen=True)
+class NewSource:
+    """The plant's database before `source add`: its project has neither source nor pipeline."""
+
+    plant: PlantProject
+
+    @property
+    def name(self) -> str:
+        return self.plant.plant.source
+
+    @property
+    def url(self) -> str:
+        names_, settings = self.plant.plant, self.plant.settings
+        address = f"{settings.postgres_host}:{settings.postgres_port}"
+        return f"postgres://{names_.reader}@{address}/{names_.database}"
+
+    @property
+    def read(self) -> Source:
+        project = read_project(self.plant.folder)
+        project.require_sound()
+        return project.sources[self.name]
+
+    def add(self, *options: str) -> Result:
+        schema = self.plant.plant.schema
+        arguments = ("--capture-role", CAPTURE, "--schema", "public", "--schema", schema)
+        return source("add", self.name, self.url, *arguments, *options)
+
+    def prepare(self, statements: str) -> None:
+        """Run SQL as the administrator, and set the password that it leaves out."""
+        with self.plant.owner() as owner:
+            owner.execute(statements)
+            owner.execute(f"ALTER ROLE {CAPTURE} PASSWORD '{PASSWORD}'")
+
+
+@pytest.fixture
+def new_source(plant: PlantProject, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewSource]:
+    """Its roles' rights are taken away; the role that captures is not there."""
+    monkeypatch.setenv("LOCKSTEP_PROJECT", str(plant.folder))
+    folder = plant.folder / "include" / "sources" / plant.plant.source
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    plant.execute("REVOKE ALL ON ALL TABLES IN SCHEMA $schema, public FROM $reader")
+    plant.execute("REVOKE ALL ON SCHEMA $schema FROM $reader")
+    yield NewSource(plant)
+    with plant.owner() as owner:
+        if owner.execute("SELECT FROM pg_roles WHERE rolname = %s", [CAPTURE]).rowcount:
+            owner.execute(f"DROP OWNED BY {CAPTURE}; DROP ROLE {CAPTURE}")
