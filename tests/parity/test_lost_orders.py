@@ -18,6 +18,13 @@ TX = 2**32 + 2
 AT_4 = "is in the change topic at offset 4"
 
 
+def put_into_topic(monkeypatch: pytest.MonkeyPatch, values: list[bytes]) -> None:
+    topic = list(enumerate(values))
+    monkeypatch.setattr(lost_orders.change_topic, "offset_at", lambda *_: 0)
+    monkeypatch.setattr(lost_orders.change_topic, "end_offset", lambda _: len(topic))
+    monkeypatch.setattr(lost_orders.change_topic, "read_again", lambda *_: [topic])
+
+
 @pytest.mark.parametrize(
     ("row", "says"),
     [
@@ -33,10 +40,7 @@ def test_a_lost_order_is_looked_for_in_the_topic(
     monkeypatch: pytest.MonkeyPatch, row: dict, says: str
 ) -> None:
     values = [*debezium.transaction(1, (ORDERS, RENAMED)), *debezium.transaction(2, (ORDERS, row))]
-    topic = list(enumerate(values))
-    monkeypatch.setattr(lost_orders.change_topic, "offset_at", lambda *_: 0)
-    monkeypatch.setattr(lost_orders.change_topic, "end_offset", lambda _: len(topic))
-    monkeypatch.setattr(lost_orders.change_topic, "read_again", lambda *_: [topic])
+    put_into_topic(monkeypatch, values)
     assert where_lost(Settings(), PLAN.fact, [((5,), TX, NOON)])[5,]["topic"] == says
 
 
@@ -50,9 +54,6 @@ def test_a_lost_order_is_looked_for_in_the_topic(
 def test_an_order_written_behind_a_savepoint_is_found_by_the_time_of_its_commit(
     monkeypatch: pytest.MonkeyPatch, seconds: int, says: str
 ) -> None:
-    topic = list(enumerate(debezium.transaction(1, (ORDERS, ROW))))
-    monkeypatch.setattr(lost_orders.change_topic, "offset_at", lambda *_: 0)
-    monkeypatch.setattr(lost_orders.change_topic, "end_offset", lambda _: len(topic))
-    monkeypatch.setattr(lost_orders.change_topic, "read_again", lambda *_: [topic])
+    put_into_topic(monkeypatch, debezium.transaction(1, (ORDERS, ROW)))
     part, at = TX + 1, committed_at(1) + timedelta(seconds=seconds)
     assert where_lost(Settings(), PLAN.fact, [((5,), part, at)])[5,]["topic"] == says

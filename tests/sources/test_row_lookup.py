@@ -19,15 +19,7 @@ from lockstep.settings import Settings
 from lockstep.sources import kept_connection, row_lookup
 from lockstep.sources.errors import PostgresUnavailableError
 from lockstep.sources.postgres import role_connection
-from lockstep.sources.row_lookup import (
-    MOMENT,
-    ROWS_OF_THE_DRIVER,
-    Question,
-    RowLookup,
-    judged,
-    seen_columns,
-    seen_now,
-)
+from lockstep.sources.row_lookup import MOMENT, Question, RowLookup, judged, seen_columns, seen_now
 from pizzeria.names import Login
 from pydantic import SecretStr
 from pyspark import cloudpickle
@@ -196,7 +188,7 @@ def test_executors_are_sent_the_password_of_one_role_and_no_other() -> None:
     }
     session = RecordingSession()
     target = role_connection(Settings(**canaries), Role.BATCH_READER)
-    many = pa.table({"order_id": range(ROWS_OF_THE_DRIVER + 1)})
+    many = pa.table({"order_id": range(row_lookup.ROWS_OF_THE_DRIVER + 1)})
     seen_now(session, Question(target, "SELECT 1", RESULT), many)
     sent = {name for name, canary in canaries.items() if canary.encode() in session.sent}
     assert sent == {"batch_reader_password"}
@@ -261,7 +253,7 @@ def touch(connection: psycopg.Connection, order_id: int) -> datetime:
     return commit_time(connection, order_id)
 
 
-@pytest.fixture(params=[ROWS_OF_THE_DRIVER, 0], ids=["driver", "executors"])
+@pytest.fixture(params=[row_lookup.ROWS_OF_THE_DRIVER, 0], ids=["driver", "executors"])
 def who_asks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_lookup, "ROWS_OF_THE_DRIVER", request.param)
 

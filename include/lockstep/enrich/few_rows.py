@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lockstep.enrich.plans import run
+from lockstep.pipeline.arrow_stream import from_bytes, to_bytes
 from lockstep.pipeline.query.at import Rewritten
 
 if TYPE_CHECKING:
@@ -61,14 +62,14 @@ class FewRows:
         """What the query gives over these rows of all its views."""
         for view, schema in self._schemas.items():
             if self._held.get(view) is not views[view]:
-                self._plan.replace(view, _stream(views[view].cast(schema)))
+                self._plan.replace(view, to_bytes(views[view].cast(schema)))
                 self._held[view] = views[view]
         if not self.is_kept:
             return self._planned().toArrow()
         found = self._plan.run()
         if found is None:
             return self._result.empty_table()
-        return pa.ipc.open_stream(b64decode(found)).read_all().cast(self._result)
+        return from_bytes(b64decode(found)).cast(self._result)
 
     def _planned(self) -> "DataFrame":
         return run(self._session, self._query)
@@ -79,10 +80,3 @@ def _arrow_schema(columns: "StructType") -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(columns, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
-
-
-def _stream(table: pa.Table) -> bytes:
-    stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    return stream.getvalue().to_pybytes()

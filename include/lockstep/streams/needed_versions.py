@@ -42,6 +42,7 @@ class NeededVersions:
         self._history = history
         self._settled = self._taken = -1 if frontier is None else frontier
         self._tables = {text_of(name): table for name, table in plan.tables.items()}
+        self._empty = {name: relation(table, ()) for name, table in plan.tables.items()}
         self._kept = {text_of(name): kept for name, kept in _kept_tables(plan).items()}
         if plan.children and history.count(plan.fact) > FACT_VERSIONS_MAX:
             self._kept.pop(text_of(plan.fact.name))
@@ -120,8 +121,7 @@ class NeededVersions:
         fact = self._plan.query.fact
         keys: dict[TableName, set[Key]] = {fact: {one.key for one in facts}}
         stored: dict[TableName, list[Version]] = {fact: list(facts)}
-        found = {name: relation(table, ()) for name, table in self._plan.tables.items()}
-        found[fact] = relation(self._plan.fact, facts)
+        found = {**self._empty, fact: relation(self._plan.fact, facts)}
         for step in self._plan.steps:
             table = self._plan.tables[step.table]
             leading = found[step.from_table]

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from lockstep.pipeline.arrow_stream import from_bytes, to_bytes
 from lockstep.sources.python_worker import spare_garbage_collection
 
 HELD_RECORDS_MAX = 50_000
@@ -66,7 +67,7 @@ def whole_transactions(records: DataFrame) -> DataFrame:
 
 def unpacked(rows: pa.Table) -> pa.Table:
     """The columns offset and value of the rows of `whole_transactions`."""
-    tables = [_from_bytes(one) for one in rows["records"].to_pylist()]
+    tables = [from_bytes(one) for one in rows["records"].to_pylist()]
     return pa.concat_tables([_RECORDS.empty_table(), *tables])
 
 
@@ -97,7 +98,7 @@ class OpenTransactions(StatefulProcessor):
         if goes_on:
             offsets = [record.offset for record in goes_on]
             values = [record.value for record in goes_on]
-            yield _GOES_ON(_to_bytes(pa.table([offsets, values], schema=_RECORDS)))
+            yield _GOES_ON(to_bytes(pa.table([offsets, values], schema=_RECORDS)))
 
     def close(self) -> None:
         pass
@@ -153,7 +154,7 @@ def _by_transaction(rows: Iterable[Row]) -> dict[str | None, list[HeldRecord]]:
     """The records of each transaction id, in the order of their offsets."""
     found: dict[str | None, list[HeldRecord]] = {}
     for row in rows:
-        table = _from_bytes(row["records"])
+        table = from_bytes(row["records"])
         columns = (column.to_pylist() for column in table.select(HeldRecord._fields))
         for tx, *record in zip(table["tx"].to_pylist(), *columns, strict=True):
             found.setdefault(tx, []).append(HeldRecord(*record))
@@ -232,15 +233,4 @@ def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = ([one[place] for one in belongs] for place in range(len(_BELONGS)))
         columns = [batch["offset"], batch["value"], *found]
         table = pa.table(columns, schema=pa.unify_schemas([_RECORDS, _BELONGS]))
-        yield pa.record_batch([[0], [_to_bytes(table)]], schema=_KEYED)
-
-
-def _to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def _from_bytes(content: bytes) -> pa.Table:
-    return pa.ipc.open_stream(content).read_all()
+        yield pa.record_batch([[0], [to_bytes(table)]], schema=_KEYED)

@@ -88,14 +88,14 @@ public class KeptPlan {
     /** Keep the plan of a query over the views; returns whether that is right for it. */
     public boolean keep(Dataset query) {
         SparkPlan plan = query.queryExecution().executedPlan();
-        if (!keepsNothing(plan) || plan.execute().partitions().length != 1) {
+        if (!keepsNothing(plan)) {
             return false;
         }
-        schema = query.schema();
         result = plan.execute();
+        schema = query.schema();
         settings = new Properties();
         settings.putAll(CollectionConverters.asJava(session.sessionState().conf().getAllConfs()));
-        return true;
+        return result.partitions().length == 1;
     }
 
     private static boolean keepsNothing(SparkPlan plan) {
