@@ -1,9 +1,14 @@
 """The session's own safety: who may talk to a driver; and what it prints."""
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lockstep import spark
+from lockstep.jars import own_jar
+from lockstep.jars.errors import JarsIncompleteError
+from lockstep.settings import Settings
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
@@ -31,6 +36,20 @@ def endpoint_of(spark: "SparkSession", **settings: str) -> str:
         return other.setupEndpointRef(address, ENDPOINT).toString()
     finally:
         other.shutdown()
+
+
+@pytest.mark.parametrize(("master", "handed"), [("local[2]", 1), ("spark://127.0.0.1:7077", 2)])
+def test_executors_of_a_cluster_are_handed_our_own_classes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str, handed: int
+) -> None:
+    """A local driver has them on its class path."""
+    monkeypatch.setattr(spark, "classpath", lambda *_: [Path("delta.jar")])
+    settings = Settings(home=tmp_path, jars_dir=tmp_path, spark_master=master)
+    with pytest.raises(JarsIncompleteError, match="make setup"):
+        spark.stream_session(settings, "a driver")
+    own_jar(settings).parent.mkdir()
+    own_jar(settings).touch()
+    assert spark._jars(settings).split(",") == ["delta.jar", str(own_jar(settings))][:handed]
 
 
 @pytest.mark.spark

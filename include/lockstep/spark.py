@@ -165,6 +165,8 @@ def stream_session(
 
     conf = SparkConf()
     conf.setAppName(app_name).setMaster(settings.spark_master)
+    if not own_jar(settings).exists():
+        raise JarsIncompleteError(f"{own_jar(settings)} is missing; run `make setup`")
     conf.set("spark.jars", _jars(settings))
     values = {**spark_conf(settings), **_STREAM_CONF}
     if _is_local(settings):
@@ -202,9 +204,9 @@ def _jars(settings: Settings) -> str:
     Raises JarsIncompleteError.
     """
     jars, own = classpath(settings, "spark"), own_jar(settings)
-    if not own.exists():
-        raise JarsIncompleteError(f"{own} is missing; run `make setup`")
-    return ",".join(map(str, jars if _is_local(settings) else [*jars, own]))
+    if not _is_local(settings) and own.exists():
+        jars.append(own)
+    return ",".join(map(str, jars))
 
 
 def _say_errors_once() -> None:

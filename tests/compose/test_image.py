@@ -11,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from lockstep.streams.class_archive import JAR_ALONE
+
 from tests.project import PROJECT_DIR
 
 DEPLOY = PROJECT_DIR / "deploy"
@@ -74,6 +76,13 @@ def test_the_image_installs_the_wheel_and_has_neither_example_nor_tools() -> Non
     last = max(at for at, words in enumerate(instructions()) if words[0] == "FROM")
     kept = {word for words in instructions()[last:] if words[0] == "COPY" for word in words[1:]}
     assert not {"include", "include/lockstep"} & kept
+
+
+def test_the_image_has_our_classes_for_sparks_drivers_compiled_from_the_wheel() -> None:
+    made = ["RUN", "python", "-m", "lockstep.streams.class_archive", JAR_ALONE]
+    order = [instructions().index(one) for one in (["ENV", "LOCKSTEP_PROJECT=/opt/lockstep"], made)]
+    assert order == sorted(order)
+    assert instructions().index(["USER", "lockstep"]) > order[-1]
 
 
 def test_the_image_does_not_run_as_root() -> None:

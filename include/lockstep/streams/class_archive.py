@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).with_name("java")
 LEARN_SECONDS_MAX = 300
 LINES_IN_ERROR = 5
+JAR_ALONE = "--jar"
 
 
 def make(settings: Settings, on_progress: Callable[[str], None]) -> None:
@@ -157,13 +158,20 @@ def _do_what_drivers_do(spark: "SparkSession", settings: Settings) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """`make setup`'s step; with a path, the process in which the archive is made."""
+    """`make setup`'s step; with --jar our classes alone, as for an image whose Spark is a cluster.
+
+    With a path, the process in which the archive is made.
+    """
     settings = Settings.load()
-    if arguments:
+    if arguments == [JAR_ALONE]:
+        jar = own_jar(settings)
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        _compile(jar)
+    elif arguments:
         record_classes(settings, Path(arguments[0]))
-        return
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    make(settings, lambda what: console.print(f"  classes   {what}"))
+    else:
+        console = Console(soft_wrap=True, highlight=False, markup=False)
+        make(settings, lambda what: console.print(f"  classes   {what}"))
 
 
 if __name__ == "__main__":
