@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RESULT_FILE = "result.lock"
 FORMAT_VERSION = 1
@@ -36,8 +37,10 @@ class Result:
         return tuple(name for name in self.columns if name not in self.key)
 
     @cached_property
-    def schema(self) -> pa.Schema:
+    def schema(self) -> "pa.Schema":
         """The columns in Arrow; all may be null."""
+        from lockstep.pipeline.delta_types import arrow_schema  # with pyarrow, which DAGs need not
+
         return arrow_schema(self.columns)
 
 

@@ -12,15 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import md5
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import pyarrow as pa
 from msgspec import Meta
 
 from lockstep.pipeline import keys, values
 from lockstep.pipeline.pg_types import PgType, RefusedError, refused_type, require_decimal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PLACEHOLDER = "__debezium_unavailable_value"
 """What Debezium sends for a large value that an update did not change; in other types than text an
@@ -38,20 +40,26 @@ _MILLISECOND_DIGITS_MAX = 3
 class ValueType:
     """One column's type in each of the systems that its values pass.
 
-    pg: PostgreSQL's name, domains resolved. delta: as in Spark's DDL. arrow: of Arrow tables and
-    record batches. decoded: what msgspec decodes Debezium's JSON as; it checks ranges of numbers,
-    labels of enums, and nulls where the column has none. time_zone: of a `timestamp without time
-    zone`, the IANA name of the zone that its values are local time of.
+    pg: PostgreSQL's name, domains resolved. delta: as in Spark's DDL. decoded: what msgspec decodes
+    Debezium's JSON as; it checks ranges of numbers, labels of enums, and nulls where the column has
+    none. time_zone: of a `timestamp without time zone`, the IANA name of the zone that its values
+    are local time of.
     """
 
     pg: str
     delta: str
-    arrow: pa.DataType
     decoded: Any
     convert: values.Convert | None = None
     placeholder: Any = None
     key: Callable[[Any], str] | None = None
     time_zone: str | None = None
+
+    @property
+    def arrow(self) -> "pa.DataType":
+        """Of Arrow tables and record batches: Delta's type in Arrow."""
+        from lockstep.pipeline.delta_types import arrow_type  # pyarrow takes a DAG's load 0.2 s
+
+        return arrow_type(self.delta)
 
     @property
     def may_be_key(self) -> bool:
@@ -104,7 +112,6 @@ def array_type(pg: PgType, element: ValueType) -> ValueType:
     return ValueType(
         pg=pg.text,
         delta=f"array<{element.delta}>",
-        arrow=pa.list_(element.arrow),
         decoded=list[element.decoded | None],
         convert=values.to_array(convert),
         placeholder=None if pg.in_domain else _ARRAY_PLACEHOLDERS.get(pg.name),
@@ -122,32 +129,28 @@ def _units(first: int, last: int, unit_us: int) -> Any:
 
 
 def _text(key: Callable[[str], str] | None) -> ValueType:
-    return ValueType("", "string", pa.string(), str, placeholder=PLACEHOLDER, key=key)
+    return ValueType("", "string", str, placeholder=PLACEHOLDER, key=key)
 
 
 _DOUBLE = float | Literal["NaN", "Infinity", "-Infinity"]
 _UTC = Annotated[datetime, Meta(tz=True)]
 _DAY = Annotated[int, Meta(ge=values.FIRST_DAY, le=values.LAST_DAY)]
 _SIMPLE = {
-    "smallint": ValueType("", "smallint", pa.int16(), _integer(16), key=keys.number),
-    "integer": ValueType("", "int", pa.int32(), _integer(32), key=keys.number),
-    "bigint": ValueType("", "bigint", pa.int64(), _integer(64), key=keys.number),
-    "real": ValueType("", "float", pa.float32(), _DOUBLE, values.to_real),
-    "double precision": ValueType("", "double", pa.float64(), _DOUBLE, values.to_double),
-    "boolean": ValueType("", "boolean", pa.bool_(), bool, key=keys.boolean),
+    "smallint": ValueType("", "smallint", _integer(16), key=keys.number),
+    "integer": ValueType("", "int", _integer(32), key=keys.number),
+    "bigint": ValueType("", "bigint", _integer(64), key=keys.number),
+    "real": ValueType("", "float", _DOUBLE, values.to_real),
+    "double precision": ValueType("", "double", _DOUBLE, values.to_double),
+    "boolean": ValueType("", "boolean", bool, key=keys.boolean),
     "text": _text(keys.text),
     "character varying": _text(keys.text),
     "character": _text(keys.padded_text),
     "json": _text(None),
     "jsonb": _text(None),
-    "uuid": ValueType("", "string", pa.string(), str, key=keys.uuid),
-    "bytea": ValueType(
-        "", "binary", pa.binary(), bytes, placeholder=_PLACEHOLDER_BYTES, key=keys.binary
-    ),
-    "date": ValueType("", "date", pa.date32(), _DAY, values.to_date, key=keys.day),
-    "timestamp with time zone": ValueType(
-        "", "timestamp", pa.timestamp("us", "UTC"), _UTC, key=keys.instant
-    ),
+    "uuid": ValueType("", "string", str, key=keys.uuid),
+    "bytea": ValueType("", "binary", bytes, placeholder=_PLACEHOLDER_BYTES, key=keys.binary),
+    "date": ValueType("", "date", _DAY, values.to_date, key=keys.day),
+    "timestamp with time zone": ValueType("", "timestamp", _UTC, key=keys.instant),
 }
 """By PostgreSQL's name; `pg` is filled in. Of char(n) Debezium sends all n characters, padded, in
 snapshots and changes alike, and so they stay."""
@@ -158,7 +161,6 @@ def _numeric(pg: PgType, _time_zone: str | None) -> ValueType:
     return ValueType(
         pg=pg.text,
         delta=f"decimal({precision},{scale})",
-        arrow=pa.decimal128(precision, scale),
         decoded=str,
         convert=values.to_decimal(precision, scale),
         placeholder=PLACEHOLDER,
@@ -170,9 +172,7 @@ def _time(pg: PgType, _time_zone: str | None) -> ValueType:
     """As PostgreSQL's text: neither Delta nor Spark's Parquet has a time that may be 24:00:00."""
     unit_us = _unit_us(pg)
     decoded = _units(0, values.DAY_US, unit_us)
-    return ValueType(
-        pg.text, "string", pa.string(), decoded, values.to_time(unit_us), key=keys.text
-    )
+    return ValueType(pg.text, "string", decoded, values.to_time(unit_us), key=keys.text)
 
 
 def _timestamp(pg: PgType, time_zone: str | None) -> ValueType:
@@ -191,7 +191,6 @@ def _timestamp(pg: PgType, time_zone: str | None) -> ValueType:
     return ValueType(
         pg=pg.text,
         delta="timestamp",
-        arrow=pa.timestamp("us", "UTC"),
         decoded=_units(values.FIRST_US, values.LAST_US, _unit_us(pg)),
         convert=values.to_instant(_unit_us(pg), zone),
         key=keys.instant,
@@ -210,7 +209,7 @@ def _enum(pg: PgType) -> ValueType:
             "Debezium's connector does not start while a database has an enum without labels; add "
             "one with ALTER TYPE … ADD VALUE"
         )
-    return ValueType(pg.text, "string", pa.string(), Literal[pg.labels], key=keys.text)
+    return ValueType(pg.text, "string", Literal[pg.labels], key=keys.text)
 
 
 def _unit_us(pg: PgType) -> int:

@@ -6,15 +6,16 @@ database or starts Spark.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from lockstep.pipeline.catalog import Catalog, Column, ReplicaIdentity, TableName
 from lockstep.pipeline.errors import TypeRefusedError
 from lockstep.pipeline.names import quoted
 from lockstep.pipeline.pg_types import PgType, RefusedError, parse_type
 from lockstep.pipeline.type_table import ValueType, array_type, scalar_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def value_type(
@@ -66,9 +67,11 @@ def ddl(types: Mapping[str, ValueType]) -> str:
     return ", ".join(f"{quoted(name)} {one.delta}" for name, one in types.items())
 
 
-def arrow_schema(types: Mapping[str, ValueType]) -> pa.Schema:
+def arrow_schema(types: Mapping[str, ValueType]) -> "pa.Schema":
     """The Arrow schema of these columns, in their order; all may be null, as a delete's are."""
-    return pa.schema([(name, one.arrow) for name, one in types.items()])
+    from lockstep.pipeline import delta_types  # with pyarrow, which DAGs need not
+
+    return delta_types.arrow_schema({name: one.delta for name, one in types.items()})
 
 
 def key_text(key: Sequence[Any], types: Sequence[ValueType]) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from sqlglot import exp, parse
+from sqlglot import exp
+from sqlglot.dialects import Spark
 from sqlglot.errors import ParseError
 
 from lockstep.pipeline.errors import Position, QueryRefusedError
@@ -16,9 +17,10 @@ def parse_query(text: SqlText) -> exp.Query:
     Raises QueryRefusedError when it is none.
     """
     try:
-        statements = [one for one in parse(text.sql, dialect="spark") if one is not None]
+        found = Spark().parser().parse(text.tokens, text.sql)
     except ParseError as error:
         raise _parse_error(text, error) from error
+    statements = [one for one in found if one is not None]
     if len(statements) != 1:
         raise _not_one(text, len(statements))
     (tree,) = statements
