@@ -1,7 +1,10 @@
 """The session's own safety: who may talk to a driver; and what it prints."""
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +53,16 @@ def test_executors_of_a_cluster_are_handed_our_own_classes_too(
     own_jar(settings).parent.mkdir()
     own_jar(settings).touch()
     assert spark._jars(settings).split(",") == ["delta.jar", str(own_jar(settings))][:handed]
+
+
+def test_a_jvm_is_alive_until_its_process_is_gone() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        gateway = SimpleNamespace(_gateway=SimpleNamespace(proc=process))
+        session = SimpleNamespace(sparkContext=gateway)
+        assert spark.is_alive(session)
+        process.stdin.close()
+        assert not spark.is_alive(session, wait_seconds=60.0)
+        assert not spark.is_alive(session)
 
 
 @pytest.mark.spark

@@ -5,6 +5,7 @@ platform's correctness or measured speed rests on are here, each with its reason
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -217,9 +218,16 @@ def _say_errors_once() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def is_alive(spark: "SparkSession") -> bool:
-    """Whether the JVM of a stream_session is there; does not ask it anything."""
-    return spark.sparkContext._gateway.proc.poll() is None
+def is_alive(spark: "SparkSession", wait_seconds: float = 0.0) -> bool:
+    """Whether the JVM of a stream_session is there; does not ask it anything.
+
+    wait_seconds: how long its end is waited for. Its connections break before its process is gone.
+    """
+    try:
+        spark.sparkContext._gateway.proc.wait(wait_seconds)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
 
 
 def _is_local(settings: Settings) -> bool:

@@ -288,6 +288,20 @@ def test_a_defect_of_one_mode_is_that_modes_failure_alone(
     assert "a defect of one mode" in capfd.readouterr().err
 
 
+def test_a_jvm_that_ends_ends_all_even_if_one_mode_sees_it_first(
+    at_work: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections break, and a mode fails, before its process is gone."""
+    at_work._host_history = lambda: None
+    is_there = iter([True])
+    break_query(at_work)
+    monkeypatch.setattr(driver, "is_alive", lambda _, *waits: not waits and next(is_there, False))
+    look_after(at_work)
+    for mode in ("outbox", "temporal"):
+        assert last_beat(at_work, mode) == (DriverState.FAILED, "StreamError")
+        assert "JVM" in str(at_work.failures[mode])
+
+
 def test_a_capture_watch_that_ended_ends_the_modes_by_name(
     at_work: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 BEAT_SECONDS = 1.0
+JVM_ENDS_SECONDS = 1.0
+"""Since a stream failed, for the JVM's end to show: its connections break first."""
 SETTLED_SECONDS = 10.0
 """Since a stream joined, before those that run already get their new share of the cores."""
 HISTORY_PAUSE_SECONDS = 30.0
@@ -291,6 +293,8 @@ class Driver:
         except Exception as error:
             traceback.print_exception(error)
             failure, is_over = error, True
+        if failure is not None and not is_alive(self._spark, JVM_ENDS_SECONDS):
+            return  # it is the first to see what ends all of them
         if is_over:
             self._drop(mode, failure)
 
