@@ -132,11 +132,14 @@ def test_the_history_goes_on_at_once_without_a_column_that_it_cannot_read(
     assert not hosting.failures
 
 
-def test_the_history_is_hosted_by_one_driver_unless_a_rebuild_asks_for_it(hosting: Driver) -> None:
-    """Comparisons of every mode wait for the history."""
+def test_the_history_is_hosted_by_one_driver_unless_a_rebuild_asks_for_it(
+    hosting: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparisons of every mode wait for the history; no driver waits for its lease."""
     settings = hosting._settings
     hosting._start = lambda mode: None
-    with lease.acquire(settings, HISTORY):
+    with lease.acquire(settings, HISTORY), monkeypatch.context() as patched:
+        patched.setattr(lease, "acquire", lambda *_: pytest.fail("it has the patience of a start"))
         hosting._host_history()
         assert HISTORY not in hosting._leases
     write_desired(settings, HISTORY, DesiredState.STOPPED, "by a rebuild")

@@ -355,7 +355,8 @@ class Driver:
         if HISTORY in self._leases or time.monotonic() < self._history_not_before:
             return
         try:
-            if not self._is_desired(HISTORY):
+            held_by_another = lease.holder(self._settings, HISTORY) is not None
+            if held_by_another or not self._is_desired(HISTORY):
                 return
             self._leases[HISTORY] = lease.acquire(self._settings, HISTORY)
         except StreamBusyError:

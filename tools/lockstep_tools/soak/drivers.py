@@ -20,6 +20,7 @@ from lockstep.supervise.lease import lease_path
 SAMPLE_SECONDS = 0.5
 OLD_SECONDS = 15.0
 """A driver that was refused the lease ends before this age, also on a busy machine."""
+ASKING_SECONDS = 0.1
 
 
 def drivers(settings: Settings) -> Iterator[tuple[psutil.Process, list[str]]]:
@@ -81,6 +82,15 @@ class DoublesWatch(threading.Thread):
             self._failure = error
 
     def _sample(self) -> None:
+        """One that asks who has a lease has it open for a moment: those count that still have."""
+        doubled = self._doubled()
+        if doubled:
+            self._done.wait(ASKING_SECONDS)
+            doubled &= self._doubled()
+        self._seen += [f"{mode}: {count}" for mode, count in doubled.items()]
+
+    def _doubled(self) -> Counter[str]:
+        """How many drivers have a mode, for each that more than one has."""
         now = time.time()
         old = Counter(
             mode
@@ -88,7 +98,7 @@ class DoublesWatch(threading.Thread):
             for mode in _hosted(self._settings, driver)
             if now - driver.create_time() > OLD_SECONDS
         )
-        self._seen += [f"{mode}: {count}" for mode, count in old.items() if count > 1]
+        return Counter({mode: count for mode, count in old.items() if count > 1})
 
     def taken(self) -> list[str]:
         """What was seen since the last call. Raises what ended the watch before its time."""
