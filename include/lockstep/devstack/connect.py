@@ -135,6 +135,7 @@ def worker_properties(settings: Settings) -> dict[str, object]:
         "offset.flush.interval.ms": 1000,
         # One request is under way at a time, which keeps the order: so it may be a large one.
         "producer.batch.size": 131072,
+        "producer.linger.ms": 0,  # what waits meanwhile goes together all the same
         "scheduled.rebalance.max.delay.ms": 0,
         "producer.compression.type": "lz4",  # the change topic keeps everything
         **{
