@@ -26,7 +26,7 @@ down: ## Stop the embedded stack; its data stays in .lockstep
 test: test-fast ## Run every test, with a stack of their own
 	@$(BIN)/python -m pytest -m "not ($(FAST))"
 
-test-fast: setup ## Run the tests that need neither Spark nor services (some 2 minutes)
+test-fast: setup ## Run the tests that need neither Spark nor services (2 to 6 minutes)
 	@$(BIN)/python -m pytest -m "$(FAST)" -n logical
 
 mutants: setup ## Break copies of the core in forty ways: each must fail a test (5 to 10 minutes)
