@@ -94,8 +94,9 @@ def sites(tmp_path: Path) -> PlannedTable:
 
 def kept(table: PlannedTable, *versions: Version, settled: int = -1) -> TableVersions:
     found = TableVersions(table, [CITY])
+    found.settle("a stream", settled)
     for version in versions:
-        found.take(version, settled)
+        found.take(version)
     return found
 
 

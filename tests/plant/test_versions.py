@@ -30,8 +30,9 @@ def named(version: Version) -> tuple[int, str]:
 def test_the_version_that_is_valid_at_the_frontier_is_kept(tmp_path: Path) -> None:
     """The next fact is joined with it, however old it is; those before it are not needed."""
     kept = TableVersions(planned(tmp_path).tables[SITE.name], [])
+    kept.settle("a stream", 30)
     for commit_lsn, city in ((10, "Orly"), (20, "Paris"), (40, "Lyon")):
-        kept.take(Version(KEY, commit_lsn, (*KEY, city)), settled_lsn=30)
+        kept.take(Version(KEY, commit_lsn, (*KEY, city)))
     assert list(map(named, kept.versions([KEY]))) == [(20, "Paris"), (40, "Lyon")]
     assert kept.count == 2
     assert kept.before(KEY, 40) == (*KEY, "Paris")

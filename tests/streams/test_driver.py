@@ -42,6 +42,7 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     one = Driver(Settings(home=tmp_path / "home"), ["outbox", "temporal"])
     modes = SimpleNamespace(
         make_table=lambda _: None,
+        table_of=lambda mode: mode,
         sink_of=sink_of,
         begin=lambda *_: None,
         given_up=lambda _: None,
@@ -115,7 +116,7 @@ def test_the_history_goes_on_at_once_without_a_column_that_it_cannot_read(
     table, tried = TableName("public", "orders"), []
     hosting._modes[HISTORY].captured = {table: SimpleNamespace(key=("id",))}
 
-    def of(_: Settings, unread: set) -> object:
+    def of(_: Settings, unread: set, _versions: object) -> object:
         tried.append(set(unread))
         return hosting._modes[HISTORY]
 
@@ -354,7 +355,7 @@ def test_one_that_cannot_be_taken_in_is_tried_again_only_when_it_is_asked_again(
 ) -> None:
     tried = []
 
-    def fails(settings: Settings) -> None:
+    def fails(settings: Settings, *_: object) -> None:
         tried.append(settings)
         raise PipelineError("the folder is broken")
 
@@ -439,10 +440,10 @@ def test_a_pipeline_whose_folder_is_broken_takes_no_other_along(
     settings = Settings(project=project, home=project / "home", pipeline="readings")
     one, worked = Driver(settings, ["temporal", "ratings__outbox"]), []
 
-    def modes_of(of: Settings) -> object:
+    def modes_of(of: Settings, *_: object) -> object:
         if of.names.pipeline == "readings":
             raise PipelineError("readings is broken")
-        return SimpleNamespace(name=of.names.pipeline)
+        return SimpleNamespace(name=of.names.pipeline, table_of=lambda mode: mode)
 
     monkeypatch.setattr(driver.Modes, "of", modes_of)
     monkeypatch.setattr(one, "_work", lambda: worked.extend(one._leases))

@@ -41,6 +41,7 @@ from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.modes import Modes
 from lockstep.streams.runner import Runner
 from lockstep.streams.runners import RunnerMaker
+from lockstep.streams.versions import SharedVersions
 from lockstep.supervise import lease, source_driver
 from lockstep.supervise.desired import DesiredState, read_desired
 from lockstep.supervise.errors import StreamBusyError
@@ -95,6 +96,7 @@ class Driver:
         self._history_not_before = 0.0
         self._unread: set[tuple[TableName, str]] = set()
         self._modes: dict[str, Modes] = {}
+        self._versions = SharedVersions()
         self._asked_to_stop = threading.Event()
         self.failures: dict[str, BaseException] = {}
         self._defects: dict[str, Exception] = {}
@@ -209,7 +211,7 @@ class Driver:
         The history goes with any pipeline of its source.
         """
         try:
-            self._modes[mode] = Modes.of(self._streams[mode][0])
+            self._modes[mode] = Modes.of(self._streams[mode][0], (), self._versions)
         except LockstepError as error:
             self._drop(mode, error)
         else:
@@ -366,7 +368,7 @@ class Driver:
             self._history_not_before = time.monotonic() + HISTORY_PAUSE_SECONDS
             return
         with suppress(LockstepError):  # then by the folders as they were
-            self._modes[HISTORY] = Modes.of(self._streams[HISTORY][0], self._unread)
+            self._modes[HISTORY] = Modes.of(self._streams[HISTORY][0], self._unread, self._versions)
         self._start(HISTORY)
 
     def _renew_history(self, mode: str) -> None:
@@ -376,7 +378,7 @@ class Driver:
         """
         tables = self._modes[mode].plan.tables.values()
         self._unread -= {(table.name, column) for table in tables for column in table.columns}
-        modes = Modes.of(self._streams[mode][0], self._unread)
+        modes = Modes.of(self._streams[mode][0], self._unread, self._versions)
         if modes.kept == self._modes[HISTORY].kept or HISTORY not in self._runners:
             return
         self._end(self._runners.pop(HISTORY))
@@ -402,6 +404,8 @@ class Driver:
         self._say(mode, state, runner, failure)
         self._defects.pop(mode, None)
         self._unreadable.pop(mode, None)
+        if mode in self._modes:
+            self._versions.leave(self._modes[mode].table_of(self._streams[mode][1]))
         held = self._leases.pop(mode, None)
         if held is not None:
             held.release()

@@ -1,7 +1,7 @@
 """Which parts make a mode: its sink, its decoder, and its records' way through Spark before."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ from lockstep.streams.sink import ChangeLogSink, Enrichment, Sink, open_change_l
 from lockstep.streams.source_history import SourceHistorySink, history_log
 from lockstep.streams.stored_history import StoredHistory
 from lockstep.streams.table_rows import rows_decoder
+from lockstep.streams.versions import SharedVersions
 from lockstep.supervise.folder import mode_folder
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Modes:
     settings: where their tables are. catalog: the source's. captured: what the history keeps.
     snapshots: the source's side snapshots. reader: the role that looks rows up; raises
     ConfigurationError without its password. look: the stretches of the change topic that are given
-    up now.
+    up now. versions: what the process's streams keep in memory, each named by the table that it
+    writes.
     """
 
     settings: Settings
@@ -64,13 +66,20 @@ class Modes:
     snapshots: SideSnapshots
     reader: Callable[[], RoleConnection]
     look: Callable[[], Sequence[OffsetRange]]
+    versions: SharedVersions = field(default_factory=SharedVersions)
 
     @classmethod
-    def of(cls, settings: Settings, unread: Collection[tuple[TableName, str]] = ()) -> "Modes":
+    def of(
+        cls,
+        settings: Settings,
+        unread: Collection[tuple[TableName, str]] = (),
+        versions: SharedVersions | None = None,
+    ) -> "Modes":
         """Those of the pipeline that is worked for.
 
-        unread: columns that the history is to leave out, since they cannot be read. Raises
-        PipelineError and ManifestError: what is wrong with the folders.
+        unread: columns that the history is to leave out, since they cannot be read. versions: of
+        other pipelines' streams in the process. Raises PipelineError and ManifestError: what is
+        wrong with the folders.
         """
         project = read_project(settings.project)
         plan = plan_of(project.pipeline(settings.names.pipeline))
@@ -83,6 +92,7 @@ class Modes:
             snapshots,
             partial(reader, settings),
             partial(given_up_ranges, settings),
+            versions or SharedVersions(),
         )
 
     def table_of(self, mode: str) -> str:
@@ -126,7 +136,7 @@ class Modes:
         log = self.change_log(target, mode, capture_id)
         self._require_version(log, mode)
         if mode in JOINED:
-            return self._joined(spark, log)
+            return self._joined(spark, log, mode)
         return ChangeLogSink(log, self._enrichment(spark, mode), self.plan.key)
 
     @property
@@ -227,9 +237,9 @@ class Modes:
         history.require(kept_of(self.plan.tables.values(), self.snapshots))
         return history
 
-    def _joined(self, spark: "SparkSession", log: AppendLog) -> TemporalSink:
-        history = self.require_history()
-        needed = NeededVersions(self.plan, history, log.reached.frontier)
+    def _joined(self, spark: "SparkSession", log: AppendLog, mode: str) -> TemporalSink:
+        history, name = self.require_history(), self.table_of(mode)
+        needed = NeededVersions(self.plan, history, log.reached.frontier, name, self.versions)
         sink = TemporalSink(log, self.plan, needed, Evaluation(spark, self.plan))
         catch_up(self.settings, needed, sink.wanted, self.given_up(StreamMode.TEMPORAL))
         return sink

@@ -1,7 +1,8 @@
 """The versions of rows that facts lead to: in memory, or read from the history.
 
-One object for each stream. The history in Delta has one writer, another worker; what a stream needs
-of it is waited for, and what it keeps in memory it takes from the change topic itself.
+One object for each stream; the versions in memory are the driver's, once for all of its streams.
+The history in Delta has one writer, another worker; what a stream needs of it is waited for, and
+what is kept in memory it takes from the change topic itself.
 """
 
 import time
@@ -17,6 +18,7 @@ from lockstep.streams.table_rows import Key, RowVersion, TableRow, text_of
 from lockstep.streams.versions import (
     KEPT_ROWS_MAX,
     Columns,
+    SharedVersions,
     TableVersions,
     Version,
     relation,
@@ -36,23 +38,39 @@ class NeededVersions:
     It follows the fact of a pipeline with children, too: their changes touch rows of it.
     """
 
-    def __init__(self, plan: Plan, history: StoredHistory, frontier: int | None) -> None:
-        """frontier: of the change log; versions that ended before it are not needed in memory."""
+    def __init__(
+        self,
+        plan: Plan,
+        history: StoredHistory,
+        frontier: int | None,
+        stream: str = "",
+        shared: SharedVersions | None = None,
+    ) -> None:
+        """frontier: of the change log; versions that ended before it are not needed in memory.
+
+        shared: what the streams of the process keep, of which this is one with a name of its own;
+        without it the stream is alone.
+        """
         self._plan = plan
         self._history = history
         self._settled = self._taken = -1 if frontier is None else frontier
         self._tables = {text_of(name): table for name, table in plan.tables.items()}
         self._empty = {name: relation(table, ()) for name, table in plan.tables.items()}
-        self._kept = {text_of(name): kept for name, kept in _kept_tables(plan).items()}
+        self._stream, shared = stream, shared or SharedVersions()
+        self._kept = {
+            text_of(name): shared.of(plan.tables[name], columns)
+            for name, columns in _looked_up(plan).items()
+        }
         if plan.children and history.count(plan.fact) > FACT_VERSIONS_MAX:
             self._kept.pop(text_of(plan.fact.name))
         self.loaded = history.reached()
         for table, kept in list(self._kept.items()):
+            kept.settle(stream, self._settled)
             self._load(table, kept, frontier)
 
     @property
     def count(self) -> int:
-        """Versions in memory; any thread may ask."""
+        """Versions in memory, of which others may need some, too; any thread may ask."""
         return sum(kept.count for kept in list(self._kept.values()))
 
     @property
@@ -67,13 +85,15 @@ class NeededVersions:
             kept = self._kept.get(one.table)
             if kept is None:
                 continue
-            kept.take(Version(one.row.key, commit_lsn, one.row.values), self._settled)
+            kept.take(Version(one.row.key, commit_lsn, one.row.values))
             if len(kept) > KEPT_ROWS_MAX:
-                del self._kept[one.table]
+                self._leave(one.table)
 
     def settle(self, frontier: int) -> None:
         """All up to this commit is evaluated and written."""
         self._settled = self._taken = frontier
+        for kept in self._kept.values():
+            kept.settle(self._stream, frontier)
 
     def complete(self, version: RowVersion) -> RowVersion:
         """With the large values that were not sent, from memory or, once it is there, the history.
@@ -155,20 +175,24 @@ class NeededVersions:
 
     def _load(self, table: str, kept: TableVersions, frontier: int | None) -> None:
         for version in self._history.versions(kept.table, frontier):
-            kept.take(version, -1)
+            kept.take(version)
             if len(kept) > KEPT_ROWS_MAX:
-                del self._kept[table]
+                self._leave(table)
                 return
 
+    def _leave(self, table: str) -> None:
+        """From now on the table's rows are read from the history."""
+        self._kept.pop(table).leave(self._stream)
 
-def _kept_tables(plan: Plan) -> dict[TableName, TableVersions]:
+
+def _looked_up(plan: Plan) -> dict[TableName, set[Columns]]:
     """The tables that look-ups lead to, each with the columns by which they do."""
     columns: dict[TableName, set[Columns]] = {}
     for step in plan.steps:
         columns.setdefault(step.table, set()).add(step.columns)
     if plan.children:
         columns.setdefault(plan.fact.name, set())
-    return {name: TableVersions(plan.tables[name], found) for name, found in columns.items()}
+    return columns
 
 
 def _once(versions: Sequence[Version]) -> list[Version]:

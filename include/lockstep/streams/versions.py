@@ -6,9 +6,13 @@ source's history. Pure.
 """
 
 import bisect
+import pickle
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from operator import itemgetter
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -34,62 +38,114 @@ class Version(NamedTuple):
     values: Values
 
 
-class TableVersions:
-    """All versions of one table's rows that may still be needed.
+class SharedVersions:
+    """The versions that the streams of one process keep, those of a table once for all of them."""
 
-    count: of versions; any thread may read it.
+    def __init__(self) -> None:
+        self._tables: WeakValueDictionary[tuple, TableVersions] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def of(self, table: PlannedTable, looked_up: Collection[Columns]) -> "TableVersions":
+        """Those of a table, which are there for as long as a stream holds them.
+
+        looked_up: the columns by which rows are found.
+        """
+        types = [(name, one.pg, one.time_zone) for name, one in table.types.items()]
+        place = (table.name, table.key, tuple(types), frozenset(looked_up))
+        with self._lock:
+            found = self._tables.get(place)
+            if found is None:
+                found = self._tables[place] = TableVersions(table, looked_up)
+            return found
+
+    def leave(self, stream: str) -> None:
+        """The stream has ended: it needs none of them any more."""
+        with self._lock:
+            for table in list(self._tables.values()):
+                table.leave(stream)
+
+
+class TableVersions:
+    """All versions of one table's rows that a stream may still need.
+
+    Each stream that reads them takes every version after its own frontier, in the order of commits,
+    and calls `settle` before it takes the first. So a stream that is ahead of others adds to
+    what they find only versions that begin later. Any thread may call it.
+
+    count: of versions.
     """
 
     def __init__(self, table: PlannedTable, looked_up: Collection[Columns]) -> None:
         """looked_up: the columns by which rows are found; the key alone needs no index."""
         self.table = table
         self.count = 0
-        self._rows: dict[Key, list[tuple[int, Values]]] = {}
+        # A row's versions are a tuple, which does not change for who reads it; values are packed.
+        self._rows: dict[Key, tuple[tuple[int, bytes], ...]] = {}
         self._indexes = {
             columns: _Index([table.columns.index(name) for name in columns])
             for columns in looked_up
             if columns != table.key
         }
         self._whole: pa.Table | None = None
+        self._settled: dict[str, int] = {}
+        self._settled_by_all = -1
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, version: Version, settled_lsn: int) -> None:
-        """Add a version, known or not. What ended at or before settled_lsn is forgotten."""
-        versions = self._rows.setdefault(version.key, [])
-        at = bisect.bisect_left(versions, version.commit_lsn, key=lambda known: known[0])
-        if at < len(versions) and versions[at][0] == version.commit_lsn:
-            return
-        versions.insert(at, (version.commit_lsn, version.values))
-        self._note(version.key, version.values)
-        while len(versions) > 1 and versions[1][0] <= settled_lsn:
-            _, values = versions.pop(0)
-            self._forget(version.key, values)
-        self._whole = None
+    def settle(self, stream: str, commit_lsn: int) -> None:
+        """The stream needs no version that ended at this commit or before."""
+        with self._lock:
+            self._settled[stream] = commit_lsn
+            self._settled_by_all = min(self._settled.values())
+
+    def leave(self, stream: str) -> None:
+        """The stream needs none of them any more."""
+        with self._lock:
+            self._settled.pop(stream, None)
+            self._settled_by_all = min(self._settled.values(), default=-1)
+
+    def take(self, version: Version) -> None:
+        """Add a version, known or not. What no stream needs of the row any more is forgotten."""
+        with self._lock:
+            versions = self._rows.get(version.key, ())
+            at = bisect.bisect_left(versions, version.commit_lsn, key=itemgetter(0))
+            if at < len(versions) and versions[at][0] == version.commit_lsn:
+                return
+            added = (version.commit_lsn, _packed(version.values))
+            versions = (*versions[:at], added, *versions[at:])
+            self._note(version.key, version.values)
+            while len(versions) > 1 and versions[1][0] <= self._settled_by_all:
+                self._forget(version.key, _unpacked(versions[0][1]))
+                versions = versions[1:]
+            self._rows[version.key] = versions
+            self._whole = None
 
     def before(self, key: Key, commit_lsn: int) -> Values:
         """The row's values before a commit; None when there is no such row."""
         versions = self._rows.get(key, ())
-        at = bisect.bisect_left(versions, commit_lsn, key=lambda known: known[0])
-        return versions[at - 1][1] if at else None
+        at = bisect.bisect_left(versions, commit_lsn, key=itemgetter(0))
+        return _unpacked(versions[at - 1][1]) if at else None
 
     def living(self, commit_lsn: int) -> list[Key]:
         """The keys of the rows that there were after a commit."""
         after = commit_lsn + 1
-        return [key for key in self._rows if self.before(key, after) is not None]
+        with self._lock:
+            return [key for key in self._rows if self.before(key, after) is not None]
 
     def keys_by(self, columns: Columns, values: Collection[Key]) -> set[Key]:
         """The keys of the rows of which a version has some of the values; nulls find nothing."""
         if columns == self.table.key:
             return {value for value in values if value in self._rows}
-        return self._indexes[columns].keys(values)
+        with self._lock:
+            return self._indexes[columns].keys(values)
 
     def versions(self, keys: Iterable[Key]) -> Iterator[Version]:
         """All kept versions of these rows, those of one row together and in order."""
         for key in keys:
             for commit_lsn, values in self._rows.get(key, ()):
-                yield Version(key, commit_lsn, values)
+                yield Version(key, commit_lsn, _unpacked(values))
 
     def relation(self, keys: Collection[Key]) -> pa.Table:
         """All kept versions of these rows at least, as the query's view of the table.
@@ -98,9 +154,10 @@ class TableVersions:
         """
         if len(self._rows) > SMALL_ROWS_MAX:
             return relation(self.table, self.versions(keys))
-        if self._whole is None:
-            self._whole = relation(self.table, self.versions(self._rows))
-        return self._whole
+        with self._lock:
+            if self._whole is None:
+                self._whole = relation(self.table, self.versions(self._rows))
+            return self._whole
 
     def _note(self, key: Key, values: Values) -> None:
         self.count += 1
@@ -111,6 +168,15 @@ class TableVersions:
         self.count -= 1
         for index in self._indexes.values():
             index.remove(key, values)
+
+
+def _packed(values: Values) -> bytes:
+    """In half the memory of its objects."""
+    return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
+
+
+def _unpacked(packed: bytes) -> Values:
+    return pickle.loads(packed)  # noqa: S301 - packed in this process
 
 
 class _Index:
