@@ -25,14 +25,20 @@ GONE_SECONDS_MAX = 10.0
 
 
 class Target(StrEnum):
-    """What can be killed; the services by their names in the stack."""
+    """What can be killed: a driver, wholly or one of its processes; a service by its name."""
 
     DRIVER = "driver"
+    PYTHON = "python"
+    JVM = "jvm"
     KAFKA = "kafka"
     CONNECT = "connect"
     POSTGRES = "postgres"
     SCHEDULER = "airflow-scheduler"
     TRIGGERER = "airflow-triggerer"
+
+
+DRIVER_TARGETS = (Target.DRIVER, Target.PYTHON, Target.JVM)
+"""DRIVER: at random its Python, its JVM, or both; the others that process alone."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +68,10 @@ def kill_and_await(
 
     Raises SoakError when there is nothing to kill, or they never come back.
     """
-    part = (
-        _kill_driver(settings, rng) if target is Target.DRIVER else _kill_service(settings, target)
-    )
+    is_driver = target in DRIVER_TARGETS
+    part = _kill_driver(settings, target, rng) if is_driver else _kill_service(settings, target)
     killed = time.monotonic()
-    if target is not Target.DRIVER:
+    if not is_driver:
         control.up(settings, [*_wanted(settings), target])
     returned = time.monotonic()
     _await(settings, modes)
@@ -92,11 +97,11 @@ def _wanted(settings: Settings) -> list[str]:
     return [name for name in names if process.read_record(settings.home, name) is not None]
 
 
-def _kill_driver(settings: Settings, rng: random.Random) -> str:
+def _kill_driver(settings: Settings, target: Target, rng: random.Random) -> str:
     found = list(drivers(settings))
     if not found:
         raise SoakError("there is no driver to kill: no stream runs in this home")
-    part = rng.choice(("python", "jvm", "both"))
+    part = rng.choice(("python", "jvm", "both")) if target is Target.DRIVER else target
     kill(rng.choice(found)[0], part)
     return part
 

@@ -24,7 +24,7 @@ from lockstep_tools.soak.drivers import DoublesWatch
 from lockstep_tools.soak.findings import Finding
 from lockstep_tools.soak.guard import Guard
 from lockstep_tools.soak.hour import SteadyHour
-from lockstep_tools.soak.kills import Target
+from lockstep_tools.soak.kills import DRIVER_TARGETS, Target
 from lockstep_tools.soak.report import Progress, Report, report_path
 from lockstep_tools.soak.scenarios import (
     Bench,
@@ -39,7 +39,7 @@ from lockstep_tools.soak.workload import Rates
 
 SEEDS = (1, 2, 3)
 KILLS, AIRFLOW_KILLS = 20, 5
-SERVICES = (Target.DRIVER, Target.KAFKA, Target.CONNECT, Target.POSTGRES)
+TARGETS = (*DRIVER_TARGETS, Target.KAFKA, Target.CONNECT, Target.POSTGRES)
 EVERY_VERSION_RATES = Rates(moves=100.0, orders=0.0)
 
 
@@ -68,7 +68,7 @@ def _every_scenario(dataset: Path) -> list[Scenario]:
     return [
         PizzaPlaceReplay(dataset),
         *(FullMix(seed) for seed in SEEDS),
-        *(Kills(target, KILLS) for target in SERVICES),
+        *(Kills(target, KILLS) for target in TARGETS),
         Kills(Target.DRIVER, KILLS, 2, EVERY_VERSION_RATES, "every version"),
         *(ConnectorRestarts(seed) for seed in SEEDS),
         Redelivery(),
