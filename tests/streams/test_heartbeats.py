@@ -166,7 +166,7 @@ def test_a_position_that_cannot_be_asked_for_is_unknown_and_the_other_is_known(
         raise error
 
     monkeypatch.setattr(heartbeats, "capturer", fail)
-    monkeypatch.setattr(heartbeats, "end_offset", lambda _: 7)
+    monkeypatch.setattr(heartbeats.ChangeTopicEnd, "offset", lambda _: 7)
     clock = DatabaseClock(home)
     clock.read()
     assert (clock.lsn, clock.end_offset) == (None, 7)

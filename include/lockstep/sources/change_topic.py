@@ -159,6 +159,21 @@ def end_offset(settings: Settings, topic: str = "") -> int:
     return _bounds(settings, topic)[1]
 
 
+class ChangeTopicEnd:
+    """Says again and again where the change topic ends, over a connection that it keeps."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._reader: Consumer | None = None
+
+    def offset(self) -> int:
+        """The offset after the last record. Raises StreamError when there is no answer."""
+        topic = self._settings.names.change_topic
+        self._reader = self._reader or consumer(self._settings)
+        with _answers(self._settings, f"let {topic} be read"):
+            return _bounds_of(self._reader, topic)[1]
+
+
 def began_at(settings: Settings) -> datetime | None:
     """When the topic's first record was written, by the broker; None when it has none.
 
@@ -194,8 +209,11 @@ def offset_at(settings: Settings, moment: datetime) -> int:
 
 def _bounds(settings: Settings, topic: str) -> tuple[int, int]:
     with _reading(settings, topic) as reader:
-        partition = TopicPartition(topic, 0)
-        return reader.get_watermark_offsets(partition, timeout=BROKER_SECONDS_MAX)
+        return _bounds_of(reader, topic)
+
+
+def _bounds_of(reader: Consumer, topic: str) -> tuple[int, int]:
+    return reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=BROKER_SECONDS_MAX)
 
 
 def topic_id(settings: Settings, topic: str = "") -> str | None:

@@ -1,6 +1,6 @@
-"""One connection to PostgreSQL for a thread that looks rows up, kept from one time to the next.
+"""One connection to PostgreSQL for a thread that asks again and again: a look-up, a heartbeat.
 
-A thread is a stream's in the driver, or the only one of a Python worker of Spark. Workers are
+A thread is one of the driver's, or the only one of a Python worker of Spark. Workers are
 reused (spark.python.worker.reuse), so both find their connection open and their statements
 prepared. A thread or a worker that ends takes its connection along.
 """

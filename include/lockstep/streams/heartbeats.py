@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from lockstep.errors import LockstepError
 from lockstep.observe.memory import resident_bytes
 from lockstep.settings import Settings
-from lockstep.sources.change_topic import end_offset
-from lockstep.sources.postgres import connect_to
+from lockstep.sources.change_topic import ChangeTopicEnd
+from lockstep.sources.kept_connection import answer
 from lockstep.sources.source_database import capturer
 from lockstep.streams.runner import Runner
 from lockstep.supervise.heartbeat import (
@@ -29,22 +29,29 @@ MEMORY_SECONDS = 10.0
 
 
 class DatabaseClock:
-    """How far the database and the topic are; None while one does not answer."""
+    """How far the database and the topic are; None while one does not answer.
+
+    It is asked every second, and keeps its connections: to open both takes 30 ms of a core.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._topic = ChangeTopicEnd(settings)
         self.lsn: int | None = None
         self.end_offset: int | None = None
 
     def read(self) -> None:
         """Ask both. Never raises: no mode ends because a distance is unknown."""
         self.lsn = _answer(self._current_lsn)
-        self.end_offset = _answer(lambda: end_offset(self._settings))
+        self.end_offset = _answer(self._topic.offset)
 
     def _current_lsn(self) -> int:
-        with connect_to(capturer(self._settings)) as connection:
-            query = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
-            return connection.execute(query).fetchone()[0]
+        query = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
+        return answer(
+            capturer(self._settings),
+            lambda connection: connection.execute(query).fetchone()[0],
+            seconds_max=0,
+        )
 
 
 def _answer(ask: Callable[[], int]) -> int | None:
