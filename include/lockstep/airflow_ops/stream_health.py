@@ -204,10 +204,10 @@ class StreamHealthTrigger(BaseTrigger):
     def _connector_failure(self, settings: Settings) -> str | None:
         """Why the connector failed; a Connect that is away is logged once, as no failure."""
         from lockstep.capture import connector
-        from lockstep.capture.connectors import connector_of
+        from lockstep.capture.connectors import registered_connector
 
         try:
-            why = connector.failure(settings, connector_of(settings))
+            why = connector.failure(settings, registered_connector(settings))
         except LockstepError as error:
             if self._connect_answers:
                 self.log.warning("%s", error)

@@ -144,7 +144,7 @@ class SuperviseStreamOperator(BaseOperator):
     def _restart_connector(self, why: str, watch: dict[str, Any]) -> NoReturn:
         """Restart what failed in Kafka Connect; all streams that are supervised may do so."""
         from lockstep.capture import connector
-        from lockstep.capture.connectors import connector_of
+        from lockstep.capture.connectors import registered_connector
 
         now, before = datetime.now(UTC), watch["connector_restarted_at"]
         worked = (now - datetime.fromisoformat(before)).total_seconds() if before else 0.0
@@ -154,7 +154,7 @@ class SuperviseStreamOperator(BaseOperator):
         self.log.warning("%s; restart %d of %s", why, step.number, self.restarts_max)
         try:
             settings = task_settings(self.pipeline)
-            connector.restart_failed(settings, connector_of(settings))
+            connector.restart_failed(settings, registered_connector(settings))
         except LockstepError as error:
             self.log.warning("The connector could not be restarted: %s", error)
         restarted = {

@@ -92,9 +92,19 @@ def connector_of(settings: Settings) -> Connector:
     """
     project = read_project(settings.project)
     source = project.source(settings.names.source)
-    if has_template(settings, source):
-        return _of_template(settings, source, tables_followed(project, source.name))
-    return of_source(settings, source, ())
+    is_of_project = has_template(settings, source)
+    tables = tables_followed(project, source.name) if is_of_project else ()
+    return connector_with(settings, source, tables)
+
+
+def registered_connector(settings: Settings) -> Connector:
+    """The same without its tables: for what asks again and again how it does.
+
+    To know the tables is to plan every query of the project. Raises ManifestError when the source's
+    folder has problems.
+    """
+    source = read_project(settings.project).source(settings.names.source)
+    return connector_with(settings, source, ())
 
 
 def connector_with(settings: Settings, source: Source, tables: Iterable[TableName]) -> Connector:

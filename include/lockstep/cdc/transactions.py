@@ -21,6 +21,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from lockstep.cdc.cuts import XID_SPAN
 from lockstep.cdc.errors import SnapshotRepeatedError
 from lockstep.cdc.records import Begin, Change, End, Record, Skipped, SnapshotNotice
@@ -37,16 +39,14 @@ TRUNCATE = "t"
 """Kept whatever its table: it changes every row at once."""
 
 
-@dataclass(frozen=True)
-class OffsetRange:
+class OffsetRange(Struct, frozen=True, gc=False):
     """Offsets of the change topic, both inclusive, in which all of a transaction's changes are."""
 
     first: int
     last: int
 
 
-@dataclass(frozen=True)
-class Transaction:
+class Transaction(Struct, frozen=True, gc=False):
     """A whole transaction, or the whole initial snapshot (tx_id None, commit_lsn 0).
 
     changes: the wanted ones, by total_order; None when there are more than HELD_CHANGES_MAX.

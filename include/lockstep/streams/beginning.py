@@ -6,7 +6,8 @@ stream is as any other, and what the topic has of earlier commits is passed over
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from lockstep.cdc.records import RecordDecoder
 from lockstep.cdc.transactions import Transaction, TransactionTracker

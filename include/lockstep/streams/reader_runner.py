@@ -9,8 +9,9 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import takewhile
+
+from msgspec.structs import replace
 
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.cdc.transactions import IncompleteTransaction

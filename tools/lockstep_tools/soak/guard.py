@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from lockstep.capture import connector
-from lockstep.capture.connectors import connector_of
+from lockstep.capture.connectors import registered_connector
 from lockstep.errors import LockstepError, ServiceError
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
@@ -33,6 +33,7 @@ class Guard(threading.Thread):
     def __init__(self, settings: Settings, modes: Sequence[StreamMode]) -> None:
         super().__init__(name="guard", daemon=True)
         self._settings = settings
+        self._connector = registered_connector(settings)
         self._modes = [str(mode) for mode in modes]
         self._patience = {mode: Patience() for mode in self._modes}
         self._done = threading.Event()
@@ -114,8 +115,8 @@ class Guard(threading.Thread):
 
     def _mend_connector(self) -> None:
         try:
-            if connector.failure(self._settings, connector_of(self._settings)) is not None:
-                connector.restart_failed(self._settings, connector_of(self._settings))
+            if connector.failure(self._settings, self._connector) is not None:
+                connector.restart_failed(self._settings, self._connector)
         except ServiceError:
             return  # Connect is being restarted by the scenario
 

@@ -59,7 +59,10 @@ class Books:
 
     def pick(self, rows: Sequence[Row]) -> Row:
         """Any of the rows that are there by now; the transaction then builds on it."""
-        return self.build_on(self.rng.choice(self.usable(rows)))
+        return self._any(self.usable(rows))
+
+    def _any(self, usable: Sequence[Row]) -> Row:
+        return self.build_on(self.rng.choice(usable))
 
     def build_on(self, row: Row) -> Row:
         if row.made_by >= 0:
@@ -106,7 +109,7 @@ class Books:
         picked: list[int] = []
         for _ in range(self.rng.randint(1, MAX_PIZZAS)):
             repeat = picked and self.rng.random() < REPEATS
-            picked.append(self.rng.choice(picked) if repeat else self.pick(menu).number)
+            picked.append(self.rng.choice(picked) if repeat else self._any(menu).number)
         return tuple(picked)
 
     def table(self) -> int:
