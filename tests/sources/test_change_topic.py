@@ -66,6 +66,24 @@ def read_again(settings: Settings, first: int, end: int) -> list[tuple[int, byte
     ]
 
 
+def test_the_topics_end_is_asked_for_again_over_one_connection(
+    change_capture: Settings, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+    consumer = change_topic.consumer
+    monkeypatch.setattr(
+        change_topic, "consumer", lambda settings: opened.append(consumer(settings)) or opened[-1]
+    )
+    end = change_topic.ChangeTopicEnd(change_capture)
+    assert end.offset() == RECORDS
+    producer = Producer(client(change_capture, KafkaUser.ADMIN))
+    producer.produce(topic, b"one more", partition=0)
+    assert producer.flush(SECONDS_MAX) == 0
+    assert end.offset() == RECORDS + 1
+    assert len(opened) == 1
+    opened[0].close()
+
+
 @pytest.mark.usefixtures("topic")
 def test_a_stretch_is_read_again_without_its_end(change_capture: Settings) -> None:
     assert read_again(change_capture, 3, 6) == [(3, b"3"), (4, b"4"), (5, b"5")]

@@ -6,12 +6,14 @@ import stat
 from pathlib import Path
 
 import pytest
+from lockstep.capture import connectors
 from lockstep.capture.connector_secrets import keep_passwords, password_reference, source_key
 from lockstep.capture.connectors import (
     SOURCE_TEMPLATE,
     TEMPLATES,
     connector_of,
     of_source,
+    registered_connector,
     table_pattern,
 )
 from lockstep.devstack import connect
@@ -73,6 +75,16 @@ def test_a_sources_connector_has_names_of_its_own(settings: Settings) -> None:
     shared = ("slot.name", "publication.name", "topic.prefix", "transforms.route.replacement")
     assert all(values[name] != other.configuration()[name] for name in shared)
     assert own.name != other.name
+
+
+def test_to_ask_how_the_connector_is_plans_no_query(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = connector_of(settings)
+    monkeypatch.delattr(connectors, "tables_followed")
+    asked = registered_connector(settings)
+    assert (asked.name, asked.source, asked.tables) == (whole.name, whole.source, ())
+    assert whole.tables
 
 
 def test_only_an_array_that_stops_the_connector_makes_it_ask_for_whole_rows(
