@@ -7,7 +7,7 @@ from random import Random
 
 import psutil
 from lockstep.capture import connector
-from lockstep.capture.connectors import connector_of
+from lockstep.capture.connectors import registered_connector
 from lockstep.errors import ServiceError, StreamError
 from lockstep.settings import Settings
 from lockstep.supervise import launcher, lease, source_driver
@@ -41,7 +41,7 @@ class Streams:
 
     def _keep_connector(self) -> None:
         """Restart what failed of it, as Airflow's supervision does."""
-        capture = connector_of(self.settings)
+        capture = registered_connector(self.settings)
         with suppress(ServiceError):  # Connect, or the database, is away still
             if failure := connector.failure(self.settings, capture):
                 print(failure)  # noqa: T201 - shown when a test fails
@@ -49,7 +49,7 @@ class Streams:
 
     def problems(self) -> tuple[str | None, str]:
         """What keeps the source's rows from the tables: its connector's trouble, its log's end."""
-        trouble = connector.trouble(self.settings, connector_of(self.settings))
+        trouble = connector.trouble(self.settings, registered_connector(self.settings))
         return trouble, end_of_log(self.settings, self.names[0])[-3000:]
 
     @property

@@ -13,6 +13,7 @@ from lockstep.settings import Settings
 from lockstep.sources.side_snapshots import SideSnapshots
 from lockstep.streams.modes import Modes
 from lockstep.streams.sink import Sink
+from lockstep.streams.versions import SharedVersions
 from pizzeria import names as pizzeria
 
 from tests.plant.planned import FACT, NAMES, SENSOR, SITE, planned
@@ -55,7 +56,14 @@ def test_a_change_log_of_another_version_is_refused(tmp_path: Path) -> None:
 
     def stream_of(plan: Plan) -> Sink:
         modes = Modes(
-            settings, plan, Catalog("none", ()), {}, SideSnapshots("none"), pytest.fail, tuple
+            settings,
+            plan,
+            Catalog("none", ()),
+            {},
+            SideSnapshots("none"),
+            pytest.fail,
+            tuple,
+            SharedVersions(),
         )
         return modes.sink_of(None, mode, 7)
 

@@ -4,10 +4,8 @@ Which connectors there are, and how they are configured, is in connectors.py.
 """
 
 import re
-import ssl
 import time
 from collections.abc import Mapping
-from functools import cache
 
 import httpx
 from confluent_kafka.admin import AdminClient
@@ -16,6 +14,7 @@ from lockstep.accounts import KafkaUser
 from lockstep.capture import preflight
 from lockstep.capture.connectors import Connector
 from lockstep.errors import ServiceError
+from lockstep.host.certificates import certificates
 from lockstep.kafka_login import client
 from lockstep.settings import Settings
 from lockstep.waiting import wait_until
@@ -315,16 +314,10 @@ def _ask_connect(
             json=body,
             auth=settings.connect_auth,
             timeout=REST_SECONDS_MAX,
-            verify=_certificates(),
+            verify=certificates(),
         )
     except httpx.HTTPError as error:
         raise ServiceError(f"Kafka Connect does not answer at {url}: {error}") from error
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Read once in a process: it takes 60 ms of a core, and supervision asks twice a second."""
-    return httpx.create_ssl_context()
 
 
 def _checked(answer: httpx.Response, connector: Connector) -> httpx.Response:

@@ -92,8 +92,7 @@ def connector_of(settings: Settings) -> Connector:
     """
     project = read_project(settings.project)
     source = project.source(settings.names.source)
-    is_of_project = has_template(settings, source)
-    tables = tables_followed(project, source.name) if is_of_project else ()
+    tables = tables_followed(project, source.name) if has_template(settings, source) else ()
     return connector_with(settings, source, tables)
 
 

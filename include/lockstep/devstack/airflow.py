@@ -25,6 +25,7 @@ from lockstep.airflow_admin.environment import (
 from lockstep.airflow_names import SPARK_POOL
 from lockstep.errors import ServiceError
 from lockstep.host import ports, process
+from lockstep.host.certificates import certificates
 from lockstep.host.files import bounded_log, last_lines, log_path
 from lockstep.host.process import Launch
 from lockstep.settings import Settings
@@ -125,7 +126,7 @@ class AirflowApiServer(AirflowComponent):
     def problem(self, settings: Settings) -> str | None:
         url = f"{settings.airflow_url}/api/v2/monitor/health"
         try:
-            answer = httpx.get(url, timeout=REST_SECONDS_MAX)
+            answer = httpx.get(url, timeout=REST_SECONDS_MAX, verify=certificates())
         except httpx.HTTPError as error:
             return f"{url}: {error}"
         if not answer.is_success:

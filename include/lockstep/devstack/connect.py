@@ -23,6 +23,7 @@ from lockstep.capture.connector_secrets import CDC_PASSWORD_KEY, keep_passwords,
 from lockstep.capture.connectors import embedded_connectors, embedded_sources
 from lockstep.capture.source_capture import keep_captured
 from lockstep.host import ports
+from lockstep.host.certificates import certificates
 from lockstep.host.files import bounded_log, make_private_folder, write_private
 from lockstep.host.process import Launch
 from lockstep.jvm.java import java_command, java_environment, properties, write_jvm_files
@@ -74,6 +75,7 @@ class Connect:
                 f"{settings.connect_url}/health",
                 auth=settings.connect_auth,
                 timeout=REST_SECONDS_MAX,
+                verify=certificates(),
             )
         except httpx.HTTPError as error:
             return f"{settings.connect_url}: {error}"

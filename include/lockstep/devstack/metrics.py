@@ -10,6 +10,7 @@ import sys
 import httpx
 
 from lockstep.host import ports
+from lockstep.host.certificates import certificates
 from lockstep.host.environment import settings_environment
 from lockstep.host.files import bounded_log
 from lockstep.host.process import Launch
@@ -45,7 +46,10 @@ class Metrics:
 
     def problem(self, settings: Settings) -> str | None:
         try:
-            httpx.get(settings.metrics_url, timeout=HTTP_SECONDS_MAX).raise_for_status()
+            answer = httpx.get(
+                settings.metrics_url, timeout=HTTP_SECONDS_MAX, verify=certificates()
+            )
+            answer.raise_for_status()
         except httpx.HTTPError as error:
             return f"{settings.metrics_url}: {error}"
         return None

@@ -169,7 +169,8 @@ class ChangeTopicEnd:
     def offset(self) -> int:
         """The offset after the last record. Raises StreamError when there is no answer."""
         topic = self._settings.names.change_topic
-        self._reader = self._reader or consumer(self._settings)
+        if self._reader is None:
+            self._reader = consumer(self._settings)
         with _answers(self._settings, f"let {topic} be read"):
             return _bounds_of(self._reader, topic)[1]
 

@@ -9,7 +9,7 @@ import time
 import traceback
 
 from lockstep.capture import connector
-from lockstep.capture.connectors import connector_of
+from lockstep.capture.connectors import registered_connector
 from lockstep.errors import LockstepError, StreamError
 from lockstep.settings import Settings
 from lockstep.streams.errors import CaptureUnwatchedError, TopicUnknownError
@@ -105,7 +105,7 @@ class CaptureWatch:
         """Until it is done; what Connect answers has no part in the comparison."""
         try:
             self._is_mark_cleared = self._is_mark_cleared or connector.clear_mark(
-                self._settings, connector_of(self._settings)
+                self._settings, registered_connector(self._settings)
             )
         except LockstepError:
             return  # Connect is away: the next look tries again

@@ -1,7 +1,7 @@
 """Which parts make a mode: its sink, its decoder, and its records' way through Spark before."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +66,7 @@ class Modes:
     snapshots: SideSnapshots
     reader: Callable[[], RoleConnection]
     look: Callable[[], Sequence[OffsetRange]]
-    versions: SharedVersions = field(default_factory=SharedVersions)
+    versions: SharedVersions
 
     @classmethod
     def of(

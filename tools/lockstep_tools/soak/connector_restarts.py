@@ -16,7 +16,7 @@ from enum import StrEnum
 
 import httpx
 from lockstep.capture import connector
-from lockstep.capture.connectors import connector_of
+from lockstep.capture.connectors import registered_connector
 from lockstep.devstack import control
 from lockstep.devstack.connect import Connect
 from lockstep.devstack.postgres import Postgres
@@ -167,7 +167,8 @@ _RESTARTS = {
 def _wait_until_it_reads(settings: Settings) -> None:
     """Until the connector is at work on its slot again; what failed for good is restarted."""
     deadline = time.monotonic() + BACK_SECONDS_MAX
-    while (trouble := connector.trouble(settings, connector_of(settings))) is not None:
+    registered = registered_connector(settings)
+    while (trouble := connector.trouble(settings, registered)) is not None:
         if time.monotonic() > deadline:
             raise ServiceError(f"not back after {BACK_SECONDS_MAX:.0f} s: {trouble}")
         if "FAILED" in trouble:

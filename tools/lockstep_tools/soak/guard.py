@@ -57,7 +57,7 @@ class Guard(threading.Thread):
                 is_over = [self._is_over(one) for one in seen]
                 if any(is_over):  # then of all that are not well, for one driver hosts them
                     self._restart([one for one in seen if one.finding.health.wrong])
-                self._mend_connector()
+                self._restart_connector()
             except LockstepError as error:  # looked at again in a moment, by the policy's count
                 self._note("guard", str(error).splitlines()[0])
             except Exception as error:  # a defect; without the guard nothing restarts the streams
@@ -113,7 +113,7 @@ class Guard(threading.Thread):
         except StreamFailedError:
             return  # a service is away; the policy says when to try again, and when no more
 
-    def _mend_connector(self) -> None:
+    def _restart_connector(self) -> None:
         try:
             if connector.failure(self._settings, self._connector) is not None:
                 connector.restart_failed(self._settings, self._connector)
