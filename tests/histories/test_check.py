@@ -63,9 +63,9 @@ def test_a_version_that_is_lost_is_found(
 ) -> None:
     take = TableVersions.take
 
-    def take_new_rows_only(self: TableVersions, version: Version, settled_lsn: int) -> None:
+    def take_new_rows_only(self: TableVersions, version: Version) -> None:
         if version.key not in self._rows:
-            take(self, version, settled_lsn)
+            take(self, version)
 
     monkeypatch.setattr(TableVersions, "take", take_new_rows_only)
     found = tried(spark, PIPELINES["consignments_booked"], histories=20)
