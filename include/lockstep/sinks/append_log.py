@@ -18,6 +18,7 @@ from lockstep.errors import LakehouseError
 from lockstep.pipeline.row_keys import literal
 from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
+from lockstep.sinks.local_appends import LocalAppends
 from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.maintenance import Maintenance, forget_versions
 
@@ -85,7 +86,8 @@ class AppendLog:
         with translate_delta_errors(uri):
             self._table = self._opened()
             self._add_new_columns()
-        self._maintenance = Maintenance(self._table.version())
+        self._appends = self._local_appends()
+        self._maintenance = Maintenance(self._version())
         self._has_checkpoint = False
         self._require_columns()
         self.reached = reached_of(self._table)
@@ -108,8 +110,10 @@ class AppendLog:
                 )
             if resume_offset <= self.reached.resume_offset:
                 return
+        marks = self._marks(frontier, resume_offset)
         with translate_delta_errors(self.uri):
-            self._commit(rows, self._marks(frontier, resume_offset))
+            if self._appends is None or not self._appends.commit(rows, marks):
+                self._commit(rows, marks)
         self.reached = Reached(frontier, resume_offset)
 
     def append_stream(
@@ -118,7 +122,7 @@ class AppendLog:
         """The same for rows that do not fit into memory: one commit, written as they come."""
         reader = pa.RecordBatchReader.from_batches(self.schema, rows)
         with translate_delta_errors(self.uri):
-            self._write(reader, self._marks(frontier, resume_offset))
+            self._write(reader, commit_properties(self._marks(frontier, resume_offset)))
         self.reached = Reached(frontier, resume_offset)
 
     def add(self, rows: pa.Table) -> None:
@@ -133,9 +137,9 @@ class AppendLog:
         rows: of these partitions alone, and of commits up to the frontier.
         """
         values = ", ".join(map(literal, partitions))
-        with translate_delta_errors(self.uri), rewritable(self._table):
+        with translate_delta_errors(self.uri), self._newest() as table, rewritable(table):
             write_deltalake(
-                self._table,
+                table,
                 rows,
                 mode="overwrite",
                 predicate=f'"{self._partition}" IN ({values})',
@@ -150,8 +154,8 @@ class AppendLog:
 
     def set_property(self, name: str, value: str) -> None:
         """In a commit of its own. name: with a prefix that is not Delta's."""
-        with translate_delta_errors(self.uri):
-            self._table.alter.set_table_properties({name: value}, raise_if_not_exists=False)
+        with translate_delta_errors(self.uri), self._newest() as table:
+            table.alter.set_table_properties({name: value}, raise_if_not_exists=False)
 
     def maintain(self) -> bool:
         """Every now and then: write a checkpoint, compact small files, remove what is not needed.
@@ -160,7 +164,7 @@ class AppendLog:
         Another thread than the writer's may call it, one at a time: Delta's own rules order their
         commits.
         """
-        if not self._maintenance.is_due(self._table.version()):
+        if not self._maintenance.is_due(self._version()):
             return False
         with translate_delta_errors(self.uri):
             table = DeltaTable(self.uri)
@@ -171,45 +175,56 @@ class AppendLog:
         self._has_checkpoint = True
         return is_tidied
 
-    def _commit(self, rows: pa.Table, marks: CommitProperties) -> None:
-        if rows.num_rows:
-            self._write(rows, marks)
-            return
-        self._look_again()
-        self._table.create_write_transaction(
-            [],
-            "append",
-            self.schema,
-            commit_properties=marks,
-            post_commithook_properties=NO_HOOKS,
-        )
-        self._table.update_incremental()
+    def _version(self) -> int:
+        """The newest that is known."""
+        return self._table.version() if self._appends is None else self._appends.version
 
-    def _look_again(self) -> None:
-        """After a new checkpoint: a table that stays open would go on reading the log without it.
+    @contextmanager
+    def _newest(self) -> Iterator[DeltaTable]:
+        """The table for a commit by delta-rs in the block; later appends are made after that.
 
-        And what it would read may be gone.
+        After a new checkpoint, too: a table that stays open would go on reading the log without it,
+        and what it would read may be gone.
         """
-        if self._has_checkpoint:
+        if self._appends is not None or self._has_checkpoint:
             self._has_checkpoint = False
             self._table = DeltaTable(self.uri)
+        yield self._table
+        self._appends = self._local_appends()
 
-    def _write(self, rows: pa.Table | pa.RecordBatchReader, marks: CommitProperties) -> None:
-        self._look_again()
-        write_deltalake(
-            self._table,
-            rows,
-            mode="append",
-            writer_properties=WRITER,
-            commit_properties=marks,
-            post_commithook_properties=NO_HOOKS,
-        )
+    def _local_appends(self) -> LocalAppends | None:
+        folder = local_folder(self.uri)
+        return None if folder is None else LocalAppends.to(folder, self._table, self._partition)
 
-    def _marks(self, frontier: int, resume_offset: int) -> CommitProperties:
-        marks = [Transaction(FRONTIER_APP_ID, frontier), Transaction(RESUME_APP_ID, resume_offset)]
-        if self._capture_id is not None:
-            marks.append(Transaction(CAPTURE_APP_ID, self._capture_id))
-        return CommitProperties(app_transactions=marks)
+    def _commit(self, rows: pa.Table, marks: Mapping[str, int]) -> None:
+        properties = commit_properties(marks)
+        if rows.num_rows:
+            self._write(rows, properties)
+            return
+        with self._newest() as table:
+            table.create_write_transaction(
+                [],
+                "append",
+                self.schema,
+                commit_properties=properties,
+                post_commithook_properties=NO_HOOKS,
+            )
+            table.update_incremental()
+
+    def _write(self, rows: pa.Table | pa.RecordBatchReader, properties: CommitProperties) -> None:
+        with self._newest() as table:
+            write_deltalake(
+                table,
+                rows,
+                mode="append",
+                writer_properties=WRITER,
+                commit_properties=properties,
+                post_commithook_properties=NO_HOOKS,
+            )
+
+    def _marks(self, frontier: int, resume_offset: int) -> dict[str, int]:
+        marks = {FRONTIER_APP_ID: frontier, RESUME_APP_ID: resume_offset}
+        return marks if self._capture_id is None else {**marks, CAPTURE_APP_ID: self._capture_id}
 
     def _opened(self) -> DeltaTable:
         if DeltaTable.is_deltatable(self.uri):
@@ -244,6 +259,11 @@ class AppendLog:
                 f"{', '.join(self.schema.names)}: another version wrote it; "
                 "`lockstep stream rebuild` makes it again"
             )
+
+
+def commit_properties(marks: Mapping[str, int]) -> CommitProperties:
+    """Application transactions for a commit by delta-rs."""
+    return CommitProperties(app_transactions=[Transaction(*mark) for mark in marks.items()])
 
 
 @contextmanager
