@@ -9,6 +9,7 @@ from lockstep.errors import LakehouseError
 from lockstep.pipeline.delta_types import arrow_schema
 from lockstep.sinks import maintenance
 from lockstep.sinks.append_log import AppendLog, Reached
+from lockstep.sinks.local_appends import LocalAppends
 from lockstep.sinks.maintenance import forget_versions, tidy
 
 COLUMNS = {"order_id": "bigint", "commit_date": "date"}
@@ -40,11 +41,12 @@ def test_restarts_of_its_writer_do_not_put_its_compaction_off(
     assert maintained < 40 / (EVERY - 2)
 
 
-def test_its_log_gets_checkpoints_between_compactions(
+def test_a_log_that_delta_rs_writes_gets_checkpoints_between_compactions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit reads what the log has since the last one; what is older can go."""
     monkeypatch.setattr(maintenance, "CHECKPOINT_COMMITS", EVERY)
+    monkeypatch.setattr(LocalAppends, "to", lambda *_: None)
     log = AppendLog(str(tmp_path / "log"), arrow_schema(COLUMNS), "commit_date", 24)
     for number in range(1, 4 * EVERY):
         append(log, number)

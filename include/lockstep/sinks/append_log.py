@@ -87,7 +87,7 @@ class AppendLog:
             self._table = self._opened()
             self._add_new_columns()
         self._appends = self._local_appends()
-        self._maintenance = Maintenance(self._version())
+        self._maintenance = Maintenance(self._version(), is_log_read=self._appends is None)
         self._has_checkpoint = False
         self._require_columns()
         self.reached = reached_of(self._table)

@@ -6,6 +6,7 @@ no kept version needs are removed.
 
 import logging
 import math
+import os
 import time
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_error
 log = logging.getLogger(__name__)
 
 CHECKPOINT_COMMITS = 20
-"""Commits between two checkpoints: a commit looks through all entries of the log since the last
-one, so that without any it takes twice the processor (docs/decisions/streams.md)."""
+"""Commits between two checkpoints of a table that delta-rs commits to: it looks through all entries
+of the log since the last one, so that without any it takes twice the processor
+(docs/decisions/streams.md). Others have one with each compaction."""
 MAINTAIN_COMMITS = 100
 """Commits between two compactions."""
 JOINED_BYTES, COMPACTED_BYTES = 1024**2, 32 * 1024**2
@@ -70,18 +72,19 @@ def forget_versions(folder: Path, newest: int) -> None:
     so that a reader never finds a gap.
     """
     log = folder / "_delta_log"
-    entries = sorted(path for path in log.iterdir() if path.name[:VERSION_DIGITS].isdigit())
-    versions = [int(path.name[:VERSION_DIGITS]) for path in entries]
+    # By their names alone: the log of a busy table has thousands of entries.
+    entries = sorted(name for name in os.listdir(log) if name[:VERSION_DIGITS].isdigit())
+    versions = [int(name[:VERSION_DIGITS]) for name in entries]
     oldest = max(versions, default=0) - newest + 1
     checkpoints = [
         version
-        for version, path in zip(versions, entries, strict=True)
-        if path.name.endswith(".checkpoint.parquet") and version <= oldest
+        for version, name in zip(versions, entries, strict=True)
+        if name.endswith(".checkpoint.parquet") and version <= oldest
     ]
     first_kept = max(checkpoints, default=0)
-    for version, path in zip(versions, entries, strict=True):
+    for version, name in zip(versions, entries, strict=True):
         if version < first_kept:
-            path.unlink(missing_ok=True)
+            (log / name).unlink(missing_ok=True)
 
 
 class Maintenance:
@@ -91,8 +94,9 @@ class Maintenance:
     does not put it off.
     """
 
-    def __init__(self, version: int) -> None:
-        """version: the table's, at the writer's start."""
+    def __init__(self, version: int, *, is_log_read: bool = True) -> None:
+        """version: the table's, at its writer's start. is_log_read: by each of the commits."""
+        self._is_log_read = is_log_read
         self._checkpointed = version // CHECKPOINT_COMMITS
         self._maintained = version // MAINTAIN_COMMITS
         self._large = version // (MAINTAIN_COMMITS * VACUUM_MAINTENANCES)
@@ -101,7 +105,10 @@ class Maintenance:
 
     def is_due(self, version: int) -> bool:
         """Whether the table is to be looked after at this version."""
-        return version // CHECKPOINT_COMMITS != self._checkpointed or self._is_tidy_due(version)
+        is_checkpoint_due = (
+            self._is_log_read and version // CHECKPOINT_COMMITS != self._checkpointed
+        )
+        return is_checkpoint_due or self._is_tidy_due(version)
 
     def look_after(self, table: DeltaTable, kept_hours: int) -> bool:
         """Shorten what a commit reads of the log, and tidy the table up if it is time for that.

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lockstep.model.modes import StreamMode
 from lockstep.pipeline.delta_types import arrow_schema
@@ -67,23 +68,28 @@ def commit_columns(changes: Sequence[RowVersion], seen_us: int) -> dict[str, pa.
     """What every change log has of the commits of its rows, by name; written_at as yet seen_us."""
     count = len(changes)
     committed = np.fromiter((c.committed_us for c in changes), np.int64, count)
-    seen = pa.array(np.full(count, seen_us, np.int64)).cast(_TIME)
+    captured = np.fromiter((c.captured_us for c in changes), np.int64, count)
+    seen = _times(np.full(count, seen_us, np.int64))
     return {
         "op": pa.array([c.op for c in changes], pa.string()),
         "tx_id": pa.array([c.tx_id for c in changes], pa.int64()),
         "commit_lsn": pa.array([c.commit_lsn for c in changes], pa.int64()),
         "is_raced": pa.array(np.zeros(count, np.bool_)),
-        "committed_at": pa.array(committed).cast(_TIME),
-        "captured_at": pa.array([c.captured_us for c in changes], pa.int64()).cast(_TIME),
+        "committed_at": _times(committed),
+        "captured_at": _times(captured),
         "seen_at": seen,
         "written_at": seen,
-        CHANGE_PARTITION: pa.array((committed // _DAY_US).astype(np.int32)).cast(pa.date32()),
+        CHANGE_PARTITION: pa.array((committed // _DAY_US).astype(np.int32)).view(pa.date32()),
     }
 
 
 def stamped(rows: pa.Table, written_at: datetime) -> pa.Table:
     """The rows of a change log with the moment at which they are handed to Delta."""
     at_us = round(written_at.astimezone(UTC).timestamp() * 1_000_000)
-    column = pa.array(np.full(rows.num_rows, at_us, np.int64)).cast(_TIME)
+    column = _times(np.full(rows.num_rows, at_us, np.int64))
     place = rows.schema.get_field_index("written_at")
     return rows.set_column(place, rows.schema.field(place), column)
+
+
+def _times(microseconds: NDArray[np.int64]) -> pa.Array:
+    return pa.array(microseconds).view(_TIME)
