@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -20,14 +19,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
 from lockstep.errors import LakehouseError
-from lockstep.sinks import local_appends
+from lockstep.sinks import local_files
 from lockstep.sinks.append_log import APPEND_ONLY, AppendLog, Reached, reached_of
 from lockstep.sinks.local_appends import LocalAppends
 from lockstep.sinks.maintenance import tidy
 from lockstep.sources.delta import run_query
-from lockstep.streams.reader_runner import COMMIT_SECONDS
 from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema(
@@ -209,28 +206,90 @@ def test_appends_and_compactions_at_the_same_time_lose_and_double_nothing(
     log = log_at(tmp_path / "log")
     log.append(small(0), 1, 1)
     done = threading.Event()
-    outcomes: Counter[str] = Counter()
+    compacted = 0
 
     def compact() -> None:
+        nonlocal compacted
         while not done.is_set():
-            try:
-                tidy(DeltaTable(log.uri), None)
-                outcomes["done"] += 1
-            except CommitFailedError:  # as Maintenance leaves it for later
-                outcomes["given up"] += 1
+            table = DeltaTable(log.uri)
+            assert log._appends.compact(table, 10**6)
+            compacted += 1
 
     number = 0
     with ThreadPoolExecutor(1) as pool:
         compactions = pool.submit(compact)
-        while outcomes["done"] < 5 and not compactions.done():
+        while compacted < 20 and not compactions.done():
             number += 1
-            log.append(small(number), number + 1, number)
-            time.sleep(COMMIT_SECONDS)  # as a driver does: without a pause compactions give up
+            log.append(small(number, part=f"p{number % 2}"), number + 1, number)
+            time.sleep(0.01)  # a listing of the log is not to miss one of several new entries
         done.set()
         compactions.result(60)
     assert all(engines)
     assert numbers(log) == list(range(number + 1))
     assert DeltaTable(log.uri).version() > number + 1, "some compactions were in between"
+    assert len(DeltaTable(log.uri).file_uris()) < number / 2
+
+
+def test_a_compaction_by_delta_rs_is_passed_by(tmp_path: Path, engines: list[bool]) -> None:
+    log = log_at(tmp_path / "log")
+    for number in range(1, 4):
+        log.append(small(number), number, number)
+    tidy(DeltaTable(log.uri), None)
+    log.append(small(4), 4, 4)
+    assert engines == [True] * 4
+    assert numbers(log) == [1, 2, 3, 4]
+
+
+def test_files_of_one_partition_are_joined_up_to_a_size(tmp_path: Path) -> None:
+    rows = rows_of(seeded(), 300)
+    log = log_at(tmp_path / "log")
+    for start in range(0, 300, 20):
+        log.append(rows.slice(start, 20), start + 1, start)
+    reader, files = DeltaTable(log.uri), len(DeltaTable(log.uri).file_uris())
+    size = max(pa.table(reader.get_add_actions())["size_bytes"].to_pylist())
+    assert log._appends.compact(reader, 4 * size)
+    table = DeltaTable(log.uri)
+    assert len(table.file_uris()) < files / 2
+    assert max(pa.table(table.get_add_actions())["size_bytes"].to_pylist()) < 5 * size
+    assert in_order(table.to_pyarrow_table()) == in_order(reader.to_pyarrow_table())
+    assert reached_of(table) == Reached(281, 280)
+    for name in ("number", "name", "price", "share", "is_paid", "day", "at", "local"):
+        for value in rows[name].unique().drop_null().to_pylist()[:5]:
+            wanted = [one["number"] for one in rows.to_pylist() if one[name] == value]
+            condition = ds.field(name) == pa.scalar(value, SCHEMA.field(name).type)
+            found = table.to_pyarrow_dataset().to_table(["number"], filter=condition)
+            assert sorted(found["number"].to_pylist()) == wanted, (name, value)
+    version = table.version()
+    assert log._appends.compact(DeltaTable(log.uri), size)
+    assert log._appends.compact(DeltaTable(log.uri), 4 * size)
+    assert log._appends.compact(DeltaTable(log.uri), 4 * size)
+    assert DeltaTable(log.uri).version() <= version + 2, "nothing is joined twice"
+    assert log.append(small(301), 301, 300) is None
+    assert numbers(log) == list(range(1, 302))
+
+
+def test_a_compaction_gives_way_to_a_change_of_the_rows(tmp_path: Path) -> None:
+    log = log_at(tmp_path / "log")
+    for number in range(1, 4):
+        log.append(small(number), number, number)
+    read = DeltaTable(log.uri)
+    delete_rows(log.uri)
+    files = sorted(Path(log.uri).rglob("*.parquet"))
+    assert not log._appends.compact(read, 10**6)
+    assert sorted(Path(log.uri).rglob("*.parquet")) == files
+    assert numbers(log) == [2, 3]
+
+
+def test_a_column_that_came_after_a_file_is_null_in_its_rows(tmp_path: Path) -> None:
+    narrow = pa.schema({"number": pa.int64(), "part": pa.string()})
+    before = AppendLog(str(tmp_path / "log"), narrow, "part", 24)
+    before.append(small(1).select(["number", "part"]), 1, 1)
+    wide = pa.schema([*narrow, pa.field("name", pa.string())])
+    log = AppendLog(before.uri, wide, "part", 24)
+    log.append(small(2).select(["number", "part", "name"]), 2, 2)
+    assert log._appends.compact(DeltaTable(log.uri), 10**6)
+    (_,) = DeltaTable(log.uri).file_uris()
+    assert numbers(log) == [1, 2]
 
 
 def set_property(uri: str) -> None:
@@ -314,7 +373,7 @@ def test_a_writer_whose_newest_entry_is_gone_does_not_use_its_number_again(
     assert numbers(log) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("place", ["write_table", "link"])
+@pytest.mark.parametrize("place", ["write", "link"])
 def test_a_full_disk_leaves_the_table_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -326,8 +385,8 @@ def test_a_full_disk_leaves_the_table_as_it_was(
 
     before = sorted(Path(log.uri).rglob("*"))
     with monkeypatch.context() as patched:
-        owner = local_appends.pq if place == "write_table" else os
-        patched.setattr(owner, place, full)
+        owner = local_files.pq.ParquetWriter if place == "write" else os
+        patched.setattr(owner, "write_table" if place == "write" else place, full)
         with pytest.raises(LakehouseError, match="No space left"):
             log.append(small(2), 2, 2)
     assert sorted(Path(log.uri).rglob("*")) == before

@@ -20,7 +20,7 @@ from lockstep.pipeline.version import VERSION_OF_BEFORE
 from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_appends import LocalAppends
 from lockstep.sinks.local_lakehouse import local_folder
-from lockstep.sinks.maintenance import Maintenance, forget_versions
+from lockstep.sinks.maintenance import Maintenance, compact_by_delta_rs, forget_versions
 
 FRONTIER_APP_ID = "lockstep/frontier"
 RESUME_APP_ID = "lockstep/resume_offset"
@@ -168,7 +168,9 @@ class AppendLog:
             return False
         with translate_delta_errors(self.uri):
             table = DeltaTable(self.uri)
-            is_tidied = self._maintenance.look_after(table, self._kept_hours)
+            appends = self._appends
+            compact = compact_by_delta_rs if appends is None else appends.compact
+            is_tidied = self._maintenance.look_after(table, self._kept_hours, compact)
             folder = local_folder(self.uri)
             if is_tidied and folder is not None and self._versions_max is not None:
                 forget_versions(folder, self._versions_max)

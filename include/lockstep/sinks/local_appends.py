@@ -1,46 +1,56 @@
-"""Appends to a local Delta table for a fifth of the processor that delta-rs takes.
+"""Commits of a local append-only Delta table's one writer, at a fifth of delta-rs's processor.
 
 delta-rs lists the table's log twice for each commit and plans the write of its rows. The one writer
-of an append-only table needs neither: it knows the version that it is at, and nothing that another
-may commit meanwhile, a compaction, conflicts with an append.
+needs neither: it knows the version that it is at. Its compactions give way to no append, as those
+of delta-rs have to, which so find no end beside a quick writer.
 Format and rules: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
 import os
-import time
+import threading
 import uuid
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Self
-from urllib.parse import quote
+from typing import Any, Self
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from lockstep.sinks.local_files import (
+    JSON,
+    PartitionValue,
+    entry_of,
+    new_path,
+    now_ms,
+    partition_values,
+    write_file,
+)
+
 FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz", "variantType"})
-"""A table whose writers have to know no others takes appends as they are made here. delta-rs gives
+"""A table whose writers have to know no others takes commits as they are made here. delta-rs gives
 the last one to a table whose properties it sets, whatever its columns."""
 WRITER_VERSION_MAX = 2
 """Of a table whose protocol does not name its features."""
-STATED_LENGTH = 32
-"""Characters of a text in what an entry says of a file's columns."""
-LAST_CHARACTER = "\U0010ffff"
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 ENGINE = "Lockstep"
-_JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 class LocalAppends:
-    """The appends of a table's one writer; he holds its lock (`local_lakehouse.sole_writer`)."""
+    """The commits of a table's writer; he holds its lock (`local_lakehouse.sole_writer`).
+
+    One thread may append while another compacts.
+    """
 
     def __init__(self, folder: Path, partition: str, version: int) -> None:
         """partition: its only one, a text or a day. version: the newest that the writer knows."""
         self.version = version
         self._folder, self._log, self._partition = folder, folder / "_delta_log", partition
+        self._committing = threading.Lock()
 
     @classmethod
     def to(cls, folder: Path, table: DeltaTable, partition: str) -> Self | None:
@@ -61,72 +71,68 @@ class LocalAppends:
         else committed what an append may not pass by: a change of its columns or properties, or
         of its rows. Raises OSError, and leaves the table as it is, too.
         """
-        files: list[Path] = []
-        is_committed = False
-        try:
-            added = [self._added(value, part, files) for value, part in self._parts(rows)]
-            is_committed = self._commit(added, marks, rows.num_rows)
-        finally:
-            for path in () if is_committed else files:
-                path.unlink(missing_ok=True)
-        return is_committed
+        actions = [_commit_info("WRITE", {"mode": "Append"}, isBlindAppend=True)]
+        actions += [{"txn": {"appId": name, "version": mark}} for name, mark in marks.items()]
+        with _NewFiles(self._folder, self._partition) as new:
+            actions += [new.write(value, [part], is_new=True) for value, part in self._parts(rows)]
+            new.are_kept = self._commit(actions, _may_append_after)
+        return new.are_kept
 
-    def _parts(self, rows: pa.Table) -> list[tuple[date | str | None, pa.Table]]:
-        """The rows by value of the partition, in their order."""
-        values = pc.unique(rows[self._partition])
-        if len(values) == 1:
-            return [(values[0].as_py(), rows)]
-        return [
-            (value.as_py(), rows.filter(pc.is_in(rows[self._partition], pa.array([value]))))
-            for value in values
-        ]
+    def compact(self, table: DeltaTable, target_bytes: int) -> bool:
+        """Make one file of several small ones of a partition, in one commit; the rows are the same.
 
-    def _added(self, value: date | str | None, rows: pa.Table, files: list[Path]) -> dict:
-        """A new file with these rows, as the log's entry names it; files gets its path."""
-        text = None if value is None else str(value)
-        folder = f"{self._partition}={NO_VALUE if text is None else quote(text, safe='')}"
-        path = self._folder / folder / f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-        content = rows.drop_columns([self._partition])
-        files.append(path)
-        path.parent.mkdir(exist_ok=True)
-        pq.write_table(content, path, compression="zstd", store_schema=False)
+        table: opened now. target_bytes: of the new files, at most; files of that size stay. Returns
+        False, and leaves the table as it is, when somebody else changed more than rows are added.
+        """
+        actions = [_commit_info("OPTIMIZE", {"targetSize": str(target_bytes)})]
+        with _NewFiles(self._folder, self._partition) as new:
+            for value, files in _small_files(table, self._partition, target_bytes):
+                rows = self._rows_of(table, files)
+                actions.append(new.write(value, rows, is_new=False))
+                actions += [self._removal(value, one) for one in files]
+            new.are_kept = len(actions) == 1 or self._commit(actions, _may_compact_after)
+        return new.are_kept
+
+    def _parts(self, rows: pa.Table) -> list[tuple[PartitionValue, pa.Table]]:
+        """The rows by value of the partition, in their order, without its column."""
+        values, content = rows[self._partition], rows.drop_columns([self._partition])
+        found = pc.unique(values)
+        if len(found) == 1:
+            return [(found[0].as_py(), content)]
+        return [(one.as_py(), content.filter(pc.is_in(values, pa.array([one])))) for one in found]
+
+    def _rows_of(self, table: DeltaTable, files: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
+        """Without the partition's column; a column that came after a file is null in its rows."""
+        columns = [one for one in pa.schema(table.schema()) if one.name != self._partition]
+        paths = [str(self._folder / unquote(one["path"])) for one in files]
+        rows = ds.dataset(paths, pa.schema(columns), format="parquet").to_batches()
+        return (pa.Table.from_batches([batch]) for batch in rows)
+
+    def _removal(self, value: PartitionValue, file: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            "path": quote(f"{folder}/{path.name}", safe="/="),
-            "partitionValues": {self._partition: text},
-            "size": path.stat().st_size,
-            "modificationTime": _now_ms(),
-            "dataChange": True,
-            "stats": _JSON.encode(_stated(content)).decode(),
+            "remove": {
+                "path": file["path"],
+                "deletionTimestamp": now_ms(),
+                "dataChange": False,
+                "extendedFileMetadata": True,
+                "partitionValues": partition_values(self._partition, value),
+                "size": file["size_bytes"],
+            }
         }
 
-    def _commit(self, added: list[dict], marks: Mapping[str, int], count: int) -> bool:
-        actions: list[dict] = [
-            {
-                "commitInfo": {
-                    "timestamp": _now_ms(),
-                    "operation": "WRITE",
-                    "operationParameters": {
-                        "mode": "Append",
-                        "partitionBy": f'["{self._partition}"]',
-                    },
-                    "isBlindAppend": True,
-                    "engineInfo": ENGINE,
-                    "operationMetrics": {"num_added_files": len(added), "num_added_rows": count},
-                }
-            },
-            *({"add": one} for one in added),
-            *({"txn": {"appId": name, "version": mark}} for name, mark in marks.items()),
-        ]
+    def _commit(self, actions: Sequence[dict], may_come_after: Callable[[Path], bool]) -> bool:
+        """Only the link makes anything visible."""
         # A name of its own: one that a killed writer left may be a link to an entry of the log.
         partial = self._log / f"_commit_{uuid.uuid4()}.json.tmp"
         try:
-            partial.write_bytes(_JSON.encode_lines(actions))
-            return self._link(partial)
+            partial.write_bytes(JSON.encode_lines(actions))
+            with self._committing:
+                return self._link(partial, may_come_after)
         finally:
             partial.unlink(missing_ok=True)
 
-    def _link(self, partial: Path) -> bool:
-        """Make the entry the next one. Only this makes anything visible."""
+    def _link(self, partial: Path, may_come_after: Callable[[Path], bool]) -> bool:
+        """Make it the log's next entry, after what others committed, as far as it may."""
         while True:
             # The oldest entries are removed first: without this one the next may have been there.
             if not self._entry(self.version).exists():
@@ -135,7 +141,7 @@ class LocalAppends:
             try:
                 os.link(partial, next_entry)
             except FileExistsError:
-                if not _is_compaction(next_entry):
+                if not may_come_after(next_entry):
                     return False
                 self.version += 1
             else:
@@ -146,63 +152,79 @@ class LocalAppends:
         return self._log / f"{version:020}.json"
 
 
-def _stated(rows: pa.Table) -> dict:
-    """What readers pass by the file by: its rows' number, and each column's bounds and nulls.
+class _NewFiles:
+    """The data files of one commit, which are removed at the end unless it is made."""
 
-    No column that can be compared is left out: delta-rs's datasets take a bound that is missing for
-    one that no value keeps. That is so of numbers that are infinite or not a number, by delta-rs's
-    own writer, too.
-    """
-    least, greatest, nulls = {}, {}, {}
-    for name, column in zip(rows.column_names, rows.columns, strict=True):
-        if not _is_stated(column.type):
-            continue
-        nulls[name] = column.null_count
-        bounds = pc.min_max(column).as_py()
-        if bounds["min"] is not None:
-            least[name], greatest[name] = _text(bounds["min"]), _text(bounds["max"], is_max=True)
+    def __init__(self, folder: Path, partition: str) -> None:
+        self.are_kept = False
+        self._folder, self._partition = folder, partition
+        self._paths: list[Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for path in () if self.are_kept else self._paths:
+            path.unlink(missing_ok=True)
+
+    def write(
+        self, value: PartitionValue, tables: Iterable[pa.Table], *, is_new: bool
+    ) -> dict[str, Any]:
+        """Write a file; returns its entry. tables, is_new: as of local_files."""
+        path = new_path(self._folder, self._partition, value)
+        self._paths.append(path)
+        stats = write_file(path, tables)
+        return entry_of(path, self._partition, value, stats, is_new=is_new)
+
+
+def _small_files(
+    table: DeltaTable, partition: str, target_bytes: int
+) -> Iterator[tuple[PartitionValue, list[dict[str, Any]]]]:
+    """Those to be joined, oldest first: several of one partition, of target_bytes together."""
+    small = [
+        one
+        for one in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        if one["size_bytes"] < target_bytes
+    ]
+    value_of = itemgetter(f"partition.{partition}")
+    small.sort(key=lambda one: (str(value_of(one)), one["modification_time"]))
+    for value, files in groupby(small, value_of):
+        joined: list[dict[str, Any]] = []
+        for one in files:
+            if joined and sum(f["size_bytes"] for f in joined) + one["size_bytes"] > target_bytes:
+                if len(joined) > 1:
+                    yield value, joined
+                joined = []
+            joined.append(one)
+        if len(joined) > 1:
+            yield value, joined
+
+
+def _commit_info(operation: str, parameters: Mapping[str, str], **more: object) -> dict[str, Any]:
     return {
-        "numRecords": rows.num_rows,
-        "minValues": least,
-        "maxValues": greatest,
-        "nullCount": nulls,
+        "commitInfo": {
+            "timestamp": now_ms(),
+            "operation": operation,
+            "operationParameters": parameters,
+            "engineInfo": ENGINE,
+            **more,
+        }
     }
 
 
-def _is_stated(column_type: pa.DataType) -> bool:
-    types = pa.types
-    return not (types.is_nested(column_type) or types.is_binary(column_type))
-
-
-def _text(value: object, *, is_max: bool = False) -> object:
-    """A bound as JSON has it; of a long text a shorter one that is a bound as well."""
-    match value:
-        case str() if len(value) > STATED_LENGTH:
-            end = STATED_LENGTH
-            while is_max and value[end : end + 1] == LAST_CHARACTER:
-                end += 1
-            return value[:end] + (LAST_CHARACTER if is_max and end < len(value) else "")
-        case datetime(tzinfo=None):
-            return value.isoformat(timespec="microseconds")
-        case datetime():
-            return (
-                f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-            )
-        case date():
-            return value.isoformat()
-        case _:
-            return value
-
-
-def _is_compaction(entry: Path) -> bool:
-    """Whether a commit only writes the same rows into other files."""
-    actions = [msgspec.json.decode(line) for line in entry.read_bytes().splitlines() if line]
+def _may_append_after(entry: Path) -> bool:
+    """Whether a commit only wrote the same rows into other files."""
     return all(
         name == "commitInfo" or (name in ("add", "remove") and not action["dataChange"])
-        for one in actions
-        for name, action in one.items()
+        for name, action in _actions(entry)
     )
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _may_compact_after(entry: Path) -> bool:
+    """Whether a commit only added rows."""
+    return all(name in ("commitInfo", "add", "txn") for name, _ in _actions(entry))
+
+
+def _actions(entry: Path) -> Iterator[tuple[str, Any]]:
+    for line in entry.read_bytes().splitlines():
+        yield from msgspec.json.decode(line).items()

@@ -8,9 +8,10 @@ import logging
 import math
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from lockstep.faults import Point, reach
@@ -31,11 +32,36 @@ VACUUM_MAINTENANCES = 20
 """Compactions between two of large files and removals of files that no kept version needs."""
 VACUUM_SECONDS = 600.0
 """Such a removal lists the whole folder: one process makes no more of them."""
+VACUUM_RETRIES = 1_000
+"""It says in two commits that it was there, beside a writer who may make 20 a second."""
 VERSION_DIGITS = 20
 """The beginning of the name of each entry of a log."""
 
 
-def tidy(table: DeltaTable, vacuum_hours: int | None, target_bytes: int = COMPACTED_BYTES) -> None:
+Compact = Callable[[DeltaTable, int], bool]
+"""Makes of files smaller than so many bytes larger ones; False when somebody else's commits left it
+no place, and the table is as it was."""
+
+
+def compact_by_delta_rs(table: DeltaTable, target_bytes: int) -> bool:
+    """It gives up when a writer was quicker, many times in a row."""
+    try:
+        table.optimize.compact(
+            target_size=target_bytes,
+            writer_properties=WRITER,
+            post_commithook_properties=NO_HOOKS,
+        )
+    except CommitFailedError:
+        return False
+    return True
+
+
+def tidy(
+    table: DeltaTable,
+    vacuum_hours: int | None,
+    target_bytes: int = COMPACTED_BYTES,
+    compact: Compact = compact_by_delta_rs,
+) -> None:
     """Compact small files and shorten the log; no reader sees other rows.
 
     vacuum_hours: remove files that no version of so many last hours needs; None removes none. All
@@ -44,12 +70,10 @@ def tidy(table: DeltaTable, vacuum_hours: int | None, target_bytes: int = COMPAC
     target_bytes: files of this size stay as they are.
     """
     reach(Point.BEFORE_COMPACTION)
-    table.optimize.compact(
-        target_size=target_bytes,
-        writer_properties=WRITER,
-        post_commithook_properties=NO_HOOKS,
-    )
+    if not compact(table, target_bytes):
+        log.warning("%s is compacted later: it is written all the time", table.table_uri)
     reach(Point.AFTER_COMPACTION)
+    table.update_incremental()
     table.create_checkpoint()
     table.cleanup_metadata()
     if vacuum_hours is not None:
@@ -59,6 +83,7 @@ def tidy(table: DeltaTable, vacuum_hours: int | None, target_bytes: int = COMPAC
             dry_run=False,
             full=True,
             enforce_retention_duration=False,
+            commit_properties=CommitProperties(max_commit_retries=VACUUM_RETRIES),
             post_commithook_properties=NO_HOOKS,
         )
         reach(Point.AFTER_VACUUM)
@@ -110,7 +135,9 @@ class Maintenance:
         )
         return is_checkpoint_due or self._is_tidy_due(version)
 
-    def look_after(self, table: DeltaTable, kept_hours: int) -> bool:
+    def look_after(
+        self, table: DeltaTable, kept_hours: int, compact: Compact = compact_by_delta_rs
+    ) -> bool:
         """Shorten what a commit reads of the log, and tidy the table up if it is time for that.
 
         Returns whether it was tidied up. Raises LakehouseError. kept_hours: files that a version of
@@ -124,7 +151,7 @@ class Maintenance:
         self._maintained = version // MAINTAIN_COMMITS
         with translate_delta_errors(table.table_uri):
             if is_tidy_due:
-                self._tidy(table, kept_hours)
+                self._tidy(table, kept_hours, compact)
             else:
                 table.create_checkpoint()
         return is_tidy_due
@@ -132,7 +159,7 @@ class Maintenance:
     def _is_tidy_due(self, version: int) -> bool:
         return version // MAINTAIN_COMMITS != self._maintained
 
-    def _tidy(self, table: DeltaTable, kept_hours: int) -> None:
+    def _tidy(self, table: DeltaTable, kept_hours: int, compact: Compact) -> None:
         large = table.version() // (MAINTAIN_COMMITS * VACUUM_MAINTENANCES)
         is_large, self._large = large != self._large, large
         self._is_vacuum_owed = self._is_vacuum_owed or is_large
@@ -141,7 +168,4 @@ class Maintenance:
         if is_vacuum_due:
             self._is_vacuum_owed, self._vacuumed_at = False, time.monotonic()
         target_bytes = COMPACTED_BYTES if is_large else JOINED_BYTES
-        try:
-            tidy(table, kept_hours if is_vacuum_due else None, target_bytes)
-        except CommitFailedError as error:  # the writer was quicker, many times in a row
-            log.warning("%s is compacted later: %s", table.table_uri, error)
+        tidy(table, kept_hours if is_vacuum_due else None, target_bytes, compact)
