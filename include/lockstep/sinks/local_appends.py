@@ -37,6 +37,8 @@ FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz", "variantType"}
 the last one to a table whose properties it sets, whatever its columns."""
 WRITER_VERSION_MAX = 2
 """Of a table whose protocol does not name its features."""
+GROUP_ROWS = 65_536
+"""Of a compaction, in memory together."""
 ENGINE = "Lockstep"
 
 
@@ -106,7 +108,7 @@ class LocalAppends:
         columns = [one for one in pa.schema(table.schema()) if one.name != self._partition]
         paths = [str(self._folder / unquote(one["path"])) for one in files]
         rows = ds.dataset(paths, pa.schema(columns), format="parquet").to_batches()
-        return (pa.Table.from_batches([batch]) for batch in rows)
+        return _in_large_tables(rows)
 
     def _removal(self, value: PartitionValue, file: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -198,6 +200,18 @@ def _small_files(
             joined.append(one)
         if len(joined) > 1:
             yield value, joined
+
+
+def _in_large_tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows; a file gets a group of rows for each table, and small ones make it slow."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= GROUP_ROWS:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def _commit_info(operation: str, parameters: Mapping[str, str], **more: object) -> dict[str, Any]:

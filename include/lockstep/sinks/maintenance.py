@@ -33,7 +33,7 @@ VACUUM_MAINTENANCES = 20
 VACUUM_SECONDS = 600.0
 """Such a removal lists the whole folder: one process makes no more of them."""
 VACUUM_RETRIES = 1_000
-"""It says in two commits that it was there, beside a writer who may make 20 a second."""
+"""It says in two commits that it was there, beside a writer who may make 30 a second."""
 VERSION_DIGITS = 20
 """The beginning of the name of each entry of a log."""
 

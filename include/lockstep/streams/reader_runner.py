@@ -1,7 +1,7 @@
 """A stream whose records come from the source's reader, with others' of the same driver.
 
 Whole transactions come in a queue. The stream's thread takes all that wait, reads the rows that it
-needs, and commits them together: as often as it can, and no more than 20 times a second. What
+needs, and commits them together: as often as it can, and no more than 30 times a second. What
 it does not take in time is read again later, from its table's offset on.
 """
 
@@ -26,7 +26,7 @@ from lockstep.streams.subscription import Release, Subscription
 from lockstep.streams.upkeep import Upkeep
 from lockstep.streams.writer import Resumable, Writer
 
-COMMIT_SECONDS = 0.05
+COMMIT_SECONDS = 1 / 30
 """Between the beginnings of two commits of a stream that is busy: each is a file or two."""
 NEIGHBOUR_SHARE = 0.75
 """Of the time that a write takes, left to each neighbour before the next: five streams without
