@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     stream_versions_kept_hours: int = Field(default=1, ge=1)
     stream_versions_max: int = Field(default=2_000, ge=100)
     """Older versions of the streams' tables cannot be travelled to, and of a local table not more
-    than so many: up to 20 a second are written, and each commit lists those that are there."""
+    than so many: up to 30 a second are written, and each reader lists those that are there."""
     stream_reading: Literal["reader", "micro_batches"] = "reader"
     """How streams read the change topic: once for all of a driver, or by a query of Spark for each
     (mode transaction has one in any case)."""
