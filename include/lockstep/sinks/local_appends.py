@@ -20,7 +20,6 @@ from urllib.parse import unquote
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from lockstep.sinks.local_files import (
@@ -30,6 +29,7 @@ from lockstep.sinks.local_files import (
     new_path,
     now_ms,
     partition_values,
+    read_file,
     write_file,
 )
 
@@ -115,12 +115,17 @@ class LocalAppends:
     def _rows_of(
         self, files: Sequence[Mapping[str, Any]], columns: pa.Schema
     ) -> Iterator[pa.Table]:
-        """A column that came after a file is null in its rows."""
-        paths = [str(self._folder / unquote(one["path"])) for one in files]
-        rows = ds.dataset(paths, columns, format="parquet").to_batches(
-            batch_size=GROUP_ROWS, batch_readahead=1, fragment_readahead=1
-        )
-        return _in_large_tables(rows)
+        """In tables of many rows: a file gets a group of rows for each, and many are slow. A column
+        that came after a file is null in its rows."""
+        held: list[pa.RecordBatch] = []
+        for one in files:
+            for batch in read_file(self._folder / unquote(one["path"]), columns, GROUP_ROWS):
+                held.append(batch)
+                if sum(part.num_rows for part in held) >= GROUP_ROWS:
+                    yield pa.Table.from_batches(held)
+                    held = []
+        if held:
+            yield pa.Table.from_batches(held)
 
     def _removal(self, value: PartitionValue, file: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -236,18 +241,6 @@ def _small_files(
             joined.append(one)
         if len(joined) > 1:
             yield value, joined
-
-
-def _in_large_tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows; a file gets a group of rows for each table, and small ones make it slow."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= GROUP_ROWS:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)
 
 
 def _commit_info(operation: str, parameters: Mapping[str, str], **more: object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Format: https://github.com/delta-io/delta/blob/master/PROTOCOL.md (Add File, per
 import math
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -46,6 +46,20 @@ def write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> str
             writer.write_table(table)
             stated.add(table)
     return stated.text()
+
+
+def read_file(path: Path, schema: pa.Schema, rows_max: int) -> Iterator[pa.RecordBatch]:
+    """The rows in so many at a time, in these columns; one that the file has not is null."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(rows_max):
+            found = {name: batch[name] for name in batch.schema.names}
+            columns = [
+                found[column.name].cast(column.type)
+                if column.name in found
+                else pa.nulls(batch.num_rows, column.type)
+                for column in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def partition_values(partition: str, value: PartitionValue) -> dict[str, str | None]:
