@@ -4,7 +4,8 @@ Every commit records two application transactions: the frontier (a commit LSN) a
 change topic from which reading must go on after a crash; a change log also records which capture it
 is of, since LSNs of two captures do not compare. So the table alone says what is in it,
 whatever a micro-batch's number or Spark's own files say: what lies at or before the frontier is
-never written again. Commits are made by delta-rs from the one process that holds the writer's lock.
+never written again. Commits are made by the one process that holds the writer's lock: on a local
+file system by local_appends.py, elsewhere, and where more than rows changes, by delta-rs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from lockstep.errors import LakehouseError
 from lockstep.pipeline.row_keys import literal
 from lockstep.pipeline.version import VERSION_OF_BEFORE
-from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
+from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, open_busy, translate_delta_errors
 from lockstep.sinks.local_appends import LocalAppends
 from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.maintenance import Maintenance, compact_by_delta_rs, forget_versions
@@ -86,6 +87,8 @@ class AppendLog:
         with translate_delta_errors(uri):
             self._table = self._opened()
             self._add_new_columns()
+            if (folder := local_folder(uri)) is not None:
+                LocalAppends.remove_left(folder)
         self._appends = self._local_appends()
         self._maintenance = Maintenance(self._version(), is_log_read=self._appends is None)
         self._has_checkpoint = False
@@ -161,14 +164,12 @@ class AppendLog:
         """Every now and then: write a checkpoint, compact small files, remove what is not needed.
 
         Readers see the same rows before, during and after. Returns whether files were compacted.
-        Another thread than the writer's may call it, one at a time: Delta's own rules order their
-        commits.
+        Another thread than the writer's may call it, one at a time.
         """
         if not self._maintenance.is_due(self._version()):
             return False
         with translate_delta_errors(self.uri):
-            table = DeltaTable(self.uri)
-            appends = self._appends
+            appends, table = self._appends, open_busy(self.uri)
             compact = compact_by_delta_rs if appends is None else appends.compact
             is_tidied = self._maintenance.look_after(table, self._kept_hours, compact)
             folder = local_folder(self.uri)
@@ -190,7 +191,13 @@ class AppendLog:
         """
         if self._appends is not None or self._has_checkpoint:
             self._has_checkpoint = False
-            self._table = DeltaTable(self.uri)
+            self._table = open_busy(self.uri)
+            if reached_of(self._table) != self.reached:
+                raise LakehouseError(
+                    f"another process writes {self.uri}, which has reached "
+                    f"{reached_of(self._table)} and not {self.reached}: end one of the two; "
+                    "nothing was written here"
+                )
         yield self._table
         self._appends = self._local_appends()
 

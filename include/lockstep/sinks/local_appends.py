@@ -1,8 +1,8 @@
 """Commits of a local append-only Delta table's one writer, at a fifth of delta-rs's processor.
 
 delta-rs lists the table's log twice for each commit and plans the write of its rows. The one writer
-needs neither: it knows the version that it is at. Its compactions give way to no append, as those
-of delta-rs have to, which so find no end beside a quick writer.
+needs neither: it knows the version that it is at. Its compactions never lose to an append. Those of
+delta-rs lose again and again beside a quick writer.
 Format and rules: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
@@ -10,6 +10,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +20,6 @@ from urllib.parse import unquote
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from lockstep.sinks.local_files import (
@@ -29,6 +29,7 @@ from lockstep.sinks.local_files import (
     new_path,
     now_ms,
     partition_values,
+    read_file,
     write_file,
 )
 
@@ -38,7 +39,8 @@ the last one to a table whose properties it sets, whatever its columns."""
 WRITER_VERSION_MAX = 2
 """Of a table whose protocol does not name its features."""
 GROUP_ROWS = 65_536
-"""Of a compaction, in memory together."""
+"""A compaction writes its rows in groups of so many, or twice as many."""
+PARTIAL = "_commit_"
 ENGINE = "Lockstep"
 
 
@@ -53,6 +55,12 @@ class LocalAppends:
         self.version = version
         self._folder, self._log, self._partition = folder, folder / "_delta_log", partition
         self._committing = threading.Lock()
+
+    @staticmethod
+    def remove_left(folder: Path) -> None:
+        """What killed writers of the table left in its log's folder; nobody may write meanwhile."""
+        for path in (folder / "_delta_log").glob(f"{PARTIAL}*.json.tmp"):
+            path.unlink(missing_ok=True)
 
     @classmethod
     def to(cls, folder: Path, table: DeltaTable, partition: str) -> Self | None:
@@ -76,24 +84,25 @@ class LocalAppends:
         actions = [_commit_info("WRITE", {"mode": "Append"}, isBlindAppend=True)]
         actions += [{"txn": {"appId": name, "version": mark}} for name, mark in marks.items()]
         with _NewFiles(self._folder, self._partition) as new:
-            actions += [new.write(value, [part], is_new=True) for value, part in self._parts(rows)]
-            new.are_kept = self._commit(actions, _may_append_after)
-        return new.are_kept
+            for value, part in self._parts(rows):
+                actions.append(new.write(value, part.schema, [part], is_new=True))
+            return self._commit(actions, new, _may_append_after)
 
     def compact(self, table: DeltaTable, target_bytes: int) -> bool:
         """Make one file of several small ones of a partition, in one commit; the rows are the same.
 
-        table: opened now. target_bytes: of the new files, at most; files of that size stay. Returns
-        False, and leaves the table as it is, when somebody else changed more than rows are added.
+        table: in a version of a moment ago. target_bytes: of the new files, at most; files of that
+        size stay. Returns False, and leaves the table as it is, when more than appends came since.
         """
         actions = [_commit_info("OPTIMIZE", {"targetSize": str(target_bytes)})]
+        columns = pa.schema(c for c in pa.schema(table.schema()) if c.name != self._partition)
         with _NewFiles(self._folder, self._partition) as new:
             for value, files in _small_files(table, self._partition, target_bytes):
-                rows = self._rows_of(table, files)
-                actions.append(new.write(value, rows, is_new=False))
+                rows = self._rows_of(files, columns)
+                actions.append(new.write(value, columns, rows, is_new=False))
                 actions += [self._removal(value, one) for one in files]
-            new.are_kept = len(actions) == 1 or self._commit(actions, _may_compact_after)
-        return new.are_kept
+            is_done = len(actions) == 1
+            return is_done or self._commit(actions, new, _may_compact_after, table.version())
 
     def _parts(self, rows: pa.Table) -> list[tuple[PartitionValue, pa.Table]]:
         """The rows by value of the partition, in their order, without its column."""
@@ -103,12 +112,20 @@ class LocalAppends:
             return [(found[0].as_py(), content)]
         return [(one.as_py(), content.filter(pc.is_in(values, pa.array([one])))) for one in found]
 
-    def _rows_of(self, table: DeltaTable, files: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
-        """Without the partition's column; a column that came after a file is null in its rows."""
-        columns = [one for one in pa.schema(table.schema()) if one.name != self._partition]
-        paths = [str(self._folder / unquote(one["path"])) for one in files]
-        rows = ds.dataset(paths, pa.schema(columns), format="parquet").to_batches()
-        return _in_large_tables(rows)
+    def _rows_of(
+        self, files: Sequence[Mapping[str, Any]], columns: pa.Schema
+    ) -> Iterator[pa.Table]:
+        """In tables of many rows: a file gets a group of rows for each, and many are slow. A column
+        that came after a file is null in its rows."""
+        held: list[pa.RecordBatch] = []
+        for one in files:
+            for batch in read_file(self._folder / unquote(one["path"]), columns, GROUP_ROWS):
+                held.append(batch)
+                if sum(part.num_rows for part in held) >= GROUP_ROWS:
+                    yield pa.Table.from_batches(held)
+                    held = []
+        if held:
+            yield pa.Table.from_batches(held)
 
     def _removal(self, value: PartitionValue, file: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -122,19 +139,37 @@ class LocalAppends:
             }
         }
 
-    def _commit(self, actions: Sequence[dict], may_come_after: Callable[[Path], bool]) -> bool:
-        """Only the link makes anything visible."""
+    def _commit(
+        self,
+        actions: Sequence[dict],
+        new: "_NewFiles",
+        may_come_after: Callable[[Path], bool],
+        read: int | None = None,
+    ) -> bool:
+        """Only the link makes anything visible. read: the version that the actions were made of;
+        None when they hold of any."""
         # A name of its own: one that a killed writer left may be a link to an entry of the log.
-        partial = self._log / f"_commit_{uuid.uuid4()}.json.tmp"
+        partial = self._log / f"{PARTIAL}{uuid.uuid4()}.json.tmp"
         try:
             partial.write_bytes(JSON.encode_lines(actions))
             with self._committing:
-                return self._link(partial, may_come_after)
+                since = range(self.version + 1 if read is None else read + 1, self.version + 1)
+                if not all(may_come_after(self._entry(version)) for version in since):
+                    return False
+                new.are_kept = True  # whatever breaks in from now on: the commit may be made
+                try:
+                    new.are_kept = self._link(partial, may_come_after)
+                except OSError:
+                    new.are_kept = False
+                    raise
+            return new.are_kept
         finally:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
 
     def _link(self, partial: Path, may_come_after: Callable[[Path], bool]) -> bool:
-        """Make it the log's next entry, after what others committed, as far as it may."""
+        """Make it the log's next entry, after what others committed, as far as it may. Raises
+        OSError, and has made nothing then."""
         while True:
             # The oldest entries are removed first: without this one the next may have been there.
             if not self._entry(self.version).exists():
@@ -142,20 +177,23 @@ class LocalAppends:
             next_entry = self._entry(self.version + 1)
             try:
                 os.link(partial, next_entry)
-            except FileExistsError:
-                if not may_come_after(next_entry):
-                    return False
-                self.version += 1
-            else:
-                self.version += 1
-                return True
+            except OSError as error:
+                if not (next_entry.exists() and next_entry.samefile(partial)):  # NFS says so, too
+                    if not isinstance(error, FileExistsError):
+                        raise
+                    if not may_come_after(next_entry):
+                        return False
+                    self.version += 1
+                    continue
+            self.version += 1
+            return True
 
     def _entry(self, version: int) -> Path:
         return self._log / f"{version:020}.json"
 
 
 class _NewFiles:
-    """The data files of one commit, which are removed at the end unless it is made."""
+    """The data files of one commit, which are removed at the end if it was not made."""
 
     def __init__(self, folder: Path, partition: str) -> None:
         self.are_kept = False
@@ -170,12 +208,17 @@ class _NewFiles:
             path.unlink(missing_ok=True)
 
     def write(
-        self, value: PartitionValue, tables: Iterable[pa.Table], *, is_new: bool
+        self,
+        value: PartitionValue,
+        schema: pa.Schema,
+        tables: Iterable[pa.Table],
+        *,
+        is_new: bool,
     ) -> dict[str, Any]:
-        """Write a file; returns its entry. tables, is_new: as of local_files."""
+        """Write a file; returns its entry. schema, tables, is_new: as of local_files."""
         path = new_path(self._folder, self._partition, value)
         self._paths.append(path)
-        stats = write_file(path, tables)
+        stats = write_file(path, schema, tables)
         return entry_of(path, self._partition, value, stats, is_new=is_new)
 
 
@@ -183,12 +226,10 @@ def _small_files(
     table: DeltaTable, partition: str, target_bytes: int
 ) -> Iterator[tuple[PartitionValue, list[dict[str, Any]]]]:
     """Those to be joined, oldest first: several of one partition, of target_bytes together."""
-    small = [
-        one
-        for one in pa.table(table.get_add_actions(flatten=True)).to_pylist()
-        if one["size_bytes"] < target_bytes
-    ]
     value_of = itemgetter(f"partition.{partition}")
+    columns = ["path", "size_bytes", "modification_time", f"partition.{partition}"]
+    files = pa.table(table.get_add_actions(flatten=True)).select(columns)
+    small = files.filter(pc.field("size_bytes") < target_bytes).to_pylist()
     small.sort(key=lambda one: (str(value_of(one)), one["modification_time"]))
     for value, files in groupby(small, value_of):
         joined: list[dict[str, Any]] = []
@@ -200,18 +241,6 @@ def _small_files(
             joined.append(one)
         if len(joined) > 1:
             yield value, joined
-
-
-def _in_large_tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows; a file gets a group of rows for each table, and small ones make it slow."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= GROUP_ROWS:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)
 
 
 def _commit_info(operation: str, parameters: Mapping[str, str], **more: object) -> dict[str, Any]:
@@ -235,8 +264,10 @@ def _may_append_after(entry: Path) -> bool:
 
 
 def _may_compact_after(entry: Path) -> bool:
-    """Whether a commit only added rows."""
-    return all(name in ("commitInfo", "add", "txn") for name, _ in _actions(entry))
+    """Whether a commit only added rows; not if its entry is gone."""
+    return entry.exists() and all(
+        name in ("commitInfo", "add", "txn") for name, _ in _actions(entry)
+    )
 
 
 def _actions(entry: Path) -> Iterator[tuple[str, Any]]:

@@ -3,11 +3,12 @@
 Format: https://github.com/delta-io/delta/blob/master/PROTOCOL.md (Add File, per-file statistics).
 """
 
+import math
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
-from itertools import chain
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +23,7 @@ STATED_LENGTH = 32
 """Characters of a text in what the log says of a file's columns."""
 LAST_CHARACTER = "\U0010ffff"
 PartitionValue = date | str | None
-JSON = msgspec.json.Encoder(decimal_format="number")
+JSON = msgspec.json.Encoder()
 
 
 def new_path(folder: Path, partition: str, value: PartitionValue) -> Path:
@@ -33,20 +34,32 @@ def new_path(folder: Path, partition: str, value: PartitionValue) -> Path:
     return path
 
 
-def write_file(path: Path, tables: Iterable[pa.Table]) -> str:
+def write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> str:
     """Write the rows, and return their statistics as the log has them.
 
-    tables: at least one, without the partition's column; together they need not fit into memory.
+    schema: theirs, without the partition's column. tables: together they need not fit into memory.
     Raises OSError.
     """
-    rest = iter(tables)
-    first = next(rest)
     stated = _Stated()
-    with pq.ParquetWriter(path, first.schema, compression="zstd", store_schema=False) as writer:
-        for table in chain([first], rest):
+    with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer:
+        for table in tables:
             writer.write_table(table)
             stated.add(table)
     return stated.text()
+
+
+def read_file(path: Path, schema: pa.Schema, rows_max: int) -> Iterator[pa.RecordBatch]:
+    """The rows in so many at a time, in these columns; one that the file has not is null."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(rows_max):
+            found = {name: batch[name] for name in batch.schema.names}
+            columns = [
+                found[column.name].cast(column.type)
+                if column.name in found
+                else pa.nulls(batch.num_rows, column.type)
+                for column in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def partition_values(partition: str, value: PartitionValue) -> dict[str, str | None]:
@@ -76,15 +89,16 @@ def now_ms() -> int:
 
 
 class _Stated:
-    """What readers pass by a file by: its rows' number, and each column's bounds and nulls.
+    """What readers skip a file by: its rows' number, and each column's bounds and nulls.
 
-    No column that can be compared is left out: delta-rs's datasets take a bound that is missing for
-    one that no value keeps. That is so of numbers that are infinite or not a number, by delta-rs's
-    own writer, too.
+    A dataset of delta-rs skips a file whose bound of a column is null. So every column has bounds,
+    if its type has any; an infinity, a column of NaN alone, and a day after the year 9999 have none
+    in JSON, by delta-rs's own writer, too.
     """
 
     def __init__(self) -> None:
         self._rows = 0
+        self._unbounded: set[str] = set()
         self._nulls: dict[str, int] = {}
         self._least: dict[str, Any] = {}
         self._greatest: dict[str, Any] = {}
@@ -95,16 +109,23 @@ class _Stated:
             if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
                 continue
             self._nulls[name] = self._nulls.get(name, 0) + column.null_count
-            bounds = pc.min_max(column).as_py()
-            if bounds["min"] is not None:
-                self._least[name] = min(bounds["min"], self._least.get(name, bounds["min"]))
-                self._greatest[name] = max(bounds["max"], self._greatest.get(name, bounds["max"]))
+            try:
+                bounds = pc.min_max(column).as_py()
+            except (OverflowError, ValueError):  # a day that Python has not
+                self._unbounded.add(name)
+                continue
+            least, greatest = bounds["min"], bounds["max"]
+            is_nan = isinstance(least, float) and math.isnan(least)  # of NaN alone
+            if least is not None and not is_nan:
+                self._least[name] = min(least, self._least.get(name, least))
+                self._greatest[name] = max(greatest, self._greatest.get(name, greatest))
 
     def text(self) -> str:
+        bounded = [name for name in self._least if name not in self._unbounded]
         stated = {
             "numRecords": self._rows,
-            "minValues": {name: _bound(one) for name, one in self._least.items()},
-            "maxValues": {name: _bound(one, is_max=True) for name, one in self._greatest.items()},
+            "minValues": {name: _bound(self._least[name]) for name in bounded},
+            "maxValues": {name: _bound(self._greatest[name], is_max=True) for name in bounded},
             "nullCount": self._nulls,
         }
         return JSON.encode(stated).decode()
@@ -124,5 +145,7 @@ def _bound(value: object, *, is_max: bool = False) -> object:
             return in_utc.replace(tzinfo=None).isoformat(timespec="microseconds") + zone
         case date():
             return value.isoformat()
+        case Decimal():  # with all its digits: what reads it does not know 0E-18
+            return msgspec.Raw(format(value, "f").encode())
         case _:
             return value

@@ -15,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from lockstep.faults import Point, reach
-from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
+from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, open_busy, translate_delta_errors
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def tidy(
     if not compact(table, target_bytes):
         log.warning("%s is compacted later: it is written all the time", table.table_uri)
     reach(Point.AFTER_COMPACTION)
-    table.update_incremental()
+    table = open_busy(table.table_uri)
     table.create_checkpoint()
     table.cleanup_metadata()
     if vacuum_hours is not None:
