@@ -318,7 +318,7 @@ def test_a_large_transaction_of_other_tables_is_not_read_again(
 
 @pytest.mark.parametrize(
     ("write_seconds", "neighbours", "pause_seconds"),
-    [(0.01, 0, 0.04), (0.1, 0, 0.0), (0.1, 4, 0.3), (360.0, 4, 1.0)],
+    [(0.01, 0, 1 / 30 - 0.01), (0.1, 0, 0.0), (0.1, 4, 0.3), (360.0, 4, 1.0)],
 )
 def test_a_stream_pauses_for_its_neighbours_but_not_for_long(
     home: Settings, write_seconds: float, neighbours: int, pause_seconds: float
