@@ -27,8 +27,8 @@ OUTSIDE = {
 """Packages next to the library, which knows none of them. Their own are named with a dot."""
 
 FOUNDATION = {
-    *("accounts", "airflow_names", "errors", "faults", "file_lock", "kafka_login", "model"),
-    *("project", "settings", "waiting", "whole_folder"),
+    *("accounts", "airflow_names", "delta_tables", "errors", "faults", "file_lock"),
+    *("kafka_login", "model", "project", "settings", "waiting", "whole_folder"),
 }
 """What every room may import."""
 
@@ -42,6 +42,7 @@ ALLOWED = {
     "project": {"errors"},
     "settings": {"accounts", "errors", "pipeline", "project"},
     "faults": set(),
+    "delta_tables": set(),
     "file_lock": {"errors"},
     "kafka_login": {"accounts", "settings"},
     "pipeline": {"accounts", "errors", "model"},

@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError
 from lockstep.errors import LakehouseError
-from lockstep.sinks import delta_commits, local_files
+from lockstep.sinks import local_files
 from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sinks.local_appends import LocalAppends
 
@@ -54,21 +53,6 @@ def test_a_second_writer_of_the_same_rows_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(LakehouseError, match="another process writes"):
         other.append(small(1), 1, 1)
     assert numbers(one) == [1]
-
-
-def test_a_listing_that_misses_an_entry_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = log_at(tmp_path / "log")
-    gaps = iter([True, True, False])
-
-    def opened(uri: str) -> DeltaTable:
-        if next(gaps):
-            raise DeltaError("Kernel error: Expected contiguous commit files, but found gap")
-        return DeltaTable(uri)
-
-    monkeypatch.setattr(delta_commits, "DeltaTable", opened)
-    assert delta_commits.open_busy(log.uri).version() == 0
 
 
 def test_what_a_killed_writer_left_in_the_log_goes(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_rows_marks_and_properties_are_as_delta_rs_has_them(
 
 @pytest.mark.spark
 def test_spark_finds_every_row_by_every_column(spark: SparkSession, tmp_path: Path) -> None:
-    """And passes by no file that has what is asked for."""
+    """And skips no file that has what is asked for."""
     rows = rows_of(seeded(), 60)
     log = log_at(tmp_path / "log")
     for start in range(0, 60, 6):
@@ -67,7 +67,7 @@ def same(stored: Any, found: Any) -> bool:
     return stored == found
 
 
-def test_no_file_is_passed_by_that_has_what_is_asked_for(tmp_path: Path) -> None:
+def test_no_file_is_skipped_that_has_what_is_asked_for(tmp_path: Path) -> None:
     rng = seeded()
     rows = rows_of(rng, 200)
     log = log_at(tmp_path / "log")
@@ -110,7 +110,7 @@ def test_not_a_number_hides_no_number(tmp_path: Path, groups: list[list[float]])
     assert (said["minValues"], said["maxValues"]) == ({"share": 1.0}, {"share": 5.0})
 
 
-def test_a_day_that_python_has_not_has_no_bounds(tmp_path: Path) -> None:
+def test_a_day_that_python_cannot_represent_has_no_bounds(tmp_path: Path) -> None:
     days = pa.array([0, 4_000_000], pa.int32()).cast(pa.date32())
     tables = [pa.table({"day": days}), pa.table({"day": days.slice(0, 1)})]
     said = json.loads(local_files.write_file(tmp_path / "file", tables[0].schema, tables))

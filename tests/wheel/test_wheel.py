@@ -21,8 +21,18 @@ from tests.wheel.environments import build_wheel, make_environment
 UNITS = Path(__file__).with_name("units.py")
 PACKAGES = {
     (): (
-        *("accounts", "airflow_admin", "airflow_names", "capture", "cdc", "cli", "devstack"),
-        *("errors", "faults", "file_lock", "host", "jars", "jvm", "kafka_login", "ledger"),
+        *("accounts", "airflow_admin", "airflow_names", "capture", "cdc", "cli", "delta_tables"),
+        *(
+            "devstack",
+            "errors",
+            "faults",
+            "file_lock",
+            "host",
+            "jars",
+            "jvm",
+            "kafka_login",
+            "ledger",
+        ),
         *("maintain", "model", "new_project", "observe", "parity", "parity_pages"),
         *("pipeline", "project", "publish", "repair", "settings", "sinks", "sources"),
         *("supervise", "waiting", "whole_folder"),

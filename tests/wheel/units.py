@@ -11,6 +11,7 @@ import os
 import pkgutil
 import sys
 import tempfile
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -116,6 +117,15 @@ def file_lock() -> None:
     from lockstep.file_lock import holder
 
     assert holder(Path(tempfile.mkdtemp()) / "lock") is None
+
+
+def delta_tables() -> None:
+    from deltalake.exceptions import TableNotFoundError
+    from lockstep.delta_tables import open_delta
+
+    with suppress(TableNotFoundError):
+        open_delta("/no/table")
+        raise AssertionError("a table was found")
 
 
 def whole_folder() -> None:

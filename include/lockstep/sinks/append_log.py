@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
+from lockstep.delta_tables import open_delta
 from lockstep.errors import LakehouseError
 from lockstep.pipeline.row_keys import literal
 from lockstep.pipeline.version import VERSION_OF_BEFORE
-from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, open_busy, translate_delta_errors
+from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
 from lockstep.sinks.local_appends import LocalAppends
 from lockstep.sinks.local_lakehouse import local_folder
 from lockstep.sinks.maintenance import Maintenance, compact_by_delta_rs, forget_versions
@@ -78,7 +79,7 @@ class AppendLog:
         A table that lacks only the last columns, as an earlier version made it, gets them now; its
         rows have nulls there.
         """
-        self.uri = uri
+        self.uri, self._folder = uri, local_folder(uri)
         self._capture_id = capture_id
         self.schema = schema
         self._partition = partition
@@ -87,8 +88,8 @@ class AppendLog:
         with translate_delta_errors(uri):
             self._table = self._opened()
             self._add_new_columns()
-            if (folder := local_folder(uri)) is not None:
-                LocalAppends.remove_left(folder)
+            if self._folder is not None:
+                LocalAppends.remove_left(self._folder)
         self._appends = self._local_appends()
         self._maintenance = Maintenance(self._version(), is_log_read=self._appends is None)
         self._has_checkpoint = False
@@ -169,12 +170,11 @@ class AppendLog:
         if not self._maintenance.is_due(self._version()):
             return False
         with translate_delta_errors(self.uri):
-            appends, table = self._appends, open_busy(self.uri)
+            appends, table = self._appends, open_delta(self.uri)
             compact = compact_by_delta_rs if appends is None else appends.compact
             is_tidied = self._maintenance.look_after(table, self._kept_hours, compact)
-            folder = local_folder(self.uri)
-            if is_tidied and folder is not None and self._versions_max is not None:
-                forget_versions(folder, self._versions_max)
+            if is_tidied and self._folder is not None and self._versions_max is not None:
+                forget_versions(self._folder, self._versions_max)
         self._has_checkpoint = True
         return is_tidied
 
@@ -191,7 +191,7 @@ class AppendLog:
         """
         if self._appends is not None or self._has_checkpoint:
             self._has_checkpoint = False
-            self._table = open_busy(self.uri)
+            self._table = open_delta(self.uri)
             if reached_of(self._table) != self.reached:
                 raise LakehouseError(
                     f"another process writes {self.uri}, which has reached "
@@ -202,8 +202,9 @@ class AppendLog:
         self._appends = self._local_appends()
 
     def _local_appends(self) -> LocalAppends | None:
-        folder = local_folder(self.uri)
-        return None if folder is None else LocalAppends.to(folder, self._table, self._partition)
+        if self._folder is None:
+            return None
+        return LocalAppends.to(self._folder, self._table, self._partition)
 
     def _commit(self, rows: pa.Table, marks: Mapping[str, int]) -> None:
         properties = commit_properties(marks)
@@ -232,8 +233,7 @@ class AppendLog:
             )
 
     def _marks(self, frontier: int, resume_offset: int) -> dict[str, int]:
-        marks = {FRONTIER_APP_ID: frontier, RESUME_APP_ID: resume_offset}
-        return marks if self._capture_id is None else {**marks, CAPTURE_APP_ID: self._capture_id}
+        return marks_of(Reached(frontier, resume_offset), self._capture_id)
 
     def _opened(self) -> DeltaTable:
         if DeltaTable.is_deltatable(self.uri):
@@ -268,6 +268,16 @@ class AppendLog:
                 f"{', '.join(self.schema.names)}: another version wrote it; "
                 "`lockstep stream rebuild` makes it again"
             )
+
+
+def marks_of(reached: Reached, capture_id: int | None) -> dict[str, int]:
+    """A commit's application transactions, which reached_of and capture_id_of read."""
+    marks = {
+        FRONTIER_APP_ID: reached.frontier,
+        RESUME_APP_ID: reached.resume_offset,
+        CAPTURE_APP_ID: capture_id,
+    }
+    return {app_id: mark for app_id, mark in marks.items() if mark is not None}
 
 
 def commit_properties(marks: Mapping[str, int]) -> CommitProperties:

@@ -6,7 +6,7 @@ Format: https://github.com/delta-io/delta/blob/master/PROTOCOL.md (Add File, per
 import math
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -62,11 +62,6 @@ def read_file(path: Path, schema: pa.Schema, rows_max: int) -> Iterator[pa.Recor
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def partition_values(partition: str, value: PartitionValue) -> dict[str, str | None]:
-    """As the log has them."""
-    return {partition: None if value is None else str(value)}
-
-
 def entry_of(
     path: Path, partition: str, value: PartitionValue, stats: str, *, is_new: bool
 ) -> dict[str, Any]:
@@ -74,13 +69,34 @@ def entry_of(
     return {
         "add": {
             "path": quote(f"{path.parent.name}/{path.name}", safe="/="),
-            "partitionValues": partition_values(partition, value),
+            "partitionValues": _partition_values(partition, value),
             "size": path.stat().st_size,
             "modificationTime": now_ms(),
             "dataChange": is_new,
             "stats": stats,
         }
     }
+
+
+def removal_of(file: Mapping[str, Any], partition: str, value: PartitionValue) -> dict[str, Any]:
+    """What the log says of a file whose rows are in others now.
+
+    file: with path and size_bytes, as delta-rs reads them from the log.
+    """
+    return {
+        "remove": {
+            "path": file["path"],
+            "deletionTimestamp": now_ms(),
+            "dataChange": False,
+            "extendedFileMetadata": True,
+            "partitionValues": _partition_values(partition, value),
+            "size": file["size_bytes"],
+        }
+    }
+
+
+def _partition_values(partition: str, value: PartitionValue) -> dict[str, str | None]:
+    return {partition: None if value is None else str(value)}
 
 
 def now_ms() -> int:
@@ -91,9 +107,9 @@ def now_ms() -> int:
 class _Stated:
     """What readers skip a file by: its rows' number, and each column's bounds and nulls.
 
-    A dataset of delta-rs skips a file whose bound of a column is null. So every column has bounds,
-    if its type has any; an infinity, a column of NaN alone, and a day after the year 9999 have none
-    in JSON, by delta-rs's own writer, too.
+    A dataset of delta-rs skips a file whose bound of a column is null. So every column has bounds
+    whose type has any. JSON has none for an infinite number or for only NaN, as in what delta-rs
+    writes. Days outside the years 1 to 9999 have none either: a dataset cannot read them at all.
     """
 
     def __init__(self) -> None:
@@ -111,11 +127,11 @@ class _Stated:
             self._nulls[name] = self._nulls.get(name, 0) + column.null_count
             try:
                 bounds = pc.min_max(column).as_py()
-            except (OverflowError, ValueError):  # a day that Python has not
+            except (OverflowError, ValueError):  # a day that Python cannot represent
                 self._unbounded.add(name)
                 continue
             least, greatest = bounds["min"], bounds["max"]
-            is_nan = isinstance(least, float) and math.isnan(least)  # of NaN alone
+            is_nan = isinstance(least, float) and math.isnan(least)  # of only NaN
             if least is not None and not is_nan:
                 self._least[name] = min(least, self._least.get(name, least))
                 self._greatest[name] = max(greatest, self._greatest.get(name, greatest))

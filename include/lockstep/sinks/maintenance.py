@@ -14,8 +14,9 @@ from pathlib import Path
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
+from lockstep.delta_tables import open_delta
 from lockstep.faults import Point, reach
-from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, open_busy, translate_delta_errors
+from lockstep.sinks.delta_commits import NO_HOOKS, WRITER, translate_delta_errors
 
 log = logging.getLogger(__name__)
 
@@ -33,18 +34,17 @@ VACUUM_MAINTENANCES = 20
 VACUUM_SECONDS = 600.0
 """Such a removal lists the whole folder: one process makes no more of them."""
 VACUUM_RETRIES = 1_000
-"""It says in two commits that it was there, beside a writer who may make 30 a second."""
+"""A removal makes two commits of its own, while the writer may make 30 a second."""
 VERSION_DIGITS = 20
 """The beginning of the name of each entry of a log."""
 
-
 Compact = Callable[[DeltaTable, int], bool]
-"""Makes of files smaller than so many bytes larger ones; False when somebody else's commits left it
-no place, and the table is as it was."""
+"""Makes one file of several that are smaller than so many bytes. Returns False, and leaves the
+table as it is, when it lost to the commits of others."""
 
 
 def compact_by_delta_rs(table: DeltaTable, target_bytes: int) -> bool:
-    """It gives up when a writer was quicker, many times in a row."""
+    """A Compact that loses when a writer was quicker many times in a row."""
     try:
         table.optimize.compact(
             target_size=target_bytes,
@@ -73,7 +73,7 @@ def tidy(
     if not compact(table, target_bytes):
         log.warning("%s is compacted later: it is written all the time", table.table_uri)
     reach(Point.AFTER_COMPACTION)
-    table = open_busy(table.table_uri)
+    table = open_delta(table.table_uri)
     table.create_checkpoint()
     table.cleanup_metadata()
     if vacuum_hours is not None:

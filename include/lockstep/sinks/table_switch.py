@@ -6,15 +6,14 @@ on reading it: its files stay until a later vacuum.
 
 from collections.abc import Mapping
 
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from lockstep.errors import LakehouseError
 from lockstep.sinks.append_log import (
-    CAPTURE_APP_ID,
-    FRONTIER_APP_ID,
-    RESUME_APP_ID,
     capture_id_of,
+    commit_properties,
+    marks_of,
     reached_of,
     rewritable,
 )
@@ -64,12 +63,6 @@ def _own(properties: Mapping[str, str], *, are_own: bool) -> dict[str, str]:
 
 
 def _overwrite(table: DeltaTable, new: DeltaTable) -> None:
-    reached = reached_of(new)
-    marks = [Transaction(RESUME_APP_ID, reached.resume_offset)]
-    if reached.frontier is not None:
-        marks.append(Transaction(FRONTIER_APP_ID, reached.frontier))
-    if (capture_id := capture_id_of(new)) is not None:
-        marks.append(Transaction(CAPTURE_APP_ID, capture_id))
     write_deltalake(
         table,
         new.to_pyarrow_dataset().scanner().to_reader(),
@@ -77,5 +70,5 @@ def _overwrite(table: DeltaTable, new: DeltaTable) -> None:
         schema_mode="overwrite",
         partition_by=new.metadata().partition_columns,
         writer_properties=WriterProperties(compression="ZSTD"),
-        commit_properties=CommitProperties(app_transactions=marks),
+        commit_properties=commit_properties(marks_of(reached_of(new), capture_id_of(new))),
     )

@@ -13,6 +13,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.schema import ArrayType, DataType, MapType, StructType
 
+from lockstep.delta_tables import open_delta
 from lockstep.errors import LakehouseError
 from lockstep.pipeline.names import sql_name
 from lockstep.settings import Settings
@@ -36,7 +37,7 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     """
     patience = _OBJECT_STORE_PATIENCE if "://" in uri else None
     try:
-        return DeltaTable(uri, version=version, storage_options=patience)
+        return open_delta(uri, version, patience)
     except TableNotFoundError:
         raise LakehouseError(
             f"there is no Delta table at {uri}: has a run written it yet? "
