@@ -24,7 +24,7 @@ down: ## Stop the embedded stack; its data stays in .lockstep
 	@if [ -x $(BIN)/lockstep ]; then $(BIN)/lockstep down; else echo "nothing to stop"; fi
 
 test: test-fast ## Run every test, with a stack of their own
-	@$(BIN)/python -m pytest -m "not ($(FAST))"
+	@$(BIN)/python -m pytest -m "not ($(FAST))" --durations=25
 
 test-fast: setup ## Run the tests that need neither Spark nor services (2 to 6 minutes)
 	@$(BIN)/python -m pytest -m "$(FAST)" -n logical

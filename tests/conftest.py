@@ -44,9 +44,27 @@ PORT_SETTINGS = (
 )
 
 
-def pytest_configure() -> None:
+class FailuresAtOnce:
+    """Says why a test failed when it does: a run that is ended early has no summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config, self._last = config, ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.failed:
+            return
+        crash = getattr(report.longrepr, "reprcrash", None)
+        why = crash.message if crash else report.longreprtext
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None and why != self._last:  # a fixture's failure is that of many tests
+            terminal.write_line(f"\n{report.nodeid}, {report.when}: {why}", red=True)
+        self._last = why
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Whatever the working folder of a process that a test starts, this project is meant."""
     os.environ[VARIABLE] = str(PROJECT_DIR)
+    config.pluginmanager.register(FailuresAtOnce(config))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

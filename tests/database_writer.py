@@ -1,5 +1,6 @@
 """A writer of random transactions in a database, who knows what each of them left."""
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
@@ -19,12 +20,14 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
     """Writes until it is stopped, also through restarts of PostgreSQL.
 
     `note` takes what transactions left in the order of their commits: one connection writes all.
+    With `allow` it writes in steps: then a slow machine has the same work to do as a quick one.
     """
 
     def __init__(self, seed: int, pause_seconds: float) -> None:
         super().__init__(daemon=True)
         self.failure: Exception | None = None
         self._rng, self._pause = Random(seed), pause_seconds
+        self._allowed = math.inf
         self._ended = threading.Event()
 
     @abstractmethod
@@ -39,9 +42,13 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
     def note(self, left: Left) -> None:
         """Keep what a transaction left that is committed."""
 
+    def allow(self, transactions: int) -> None:
+        """Write so many from now on, and then nothing until the next call."""
+        self._allowed = transactions
+
     def run(self) -> None:
         try:
-            while not self._ended.is_set():
+            while not self._ended.wait(self._pause):
                 self._write_until_lost()
         except Exception as error:  # the test's thread shows it
             self.failure = error
@@ -57,6 +64,8 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
         try:
             with self.connect() as connection:
                 while not self._ended.wait(self._pause):
+                    if not self._allowed:
+                        continue
                     last = None
                     with connection.transaction():
                         query = "SELECT pg_current_xact_id()::text::bigint"
@@ -64,6 +73,7 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
                         left = self.write(connection, tx_id)
                         last = tx_id, left
                     self.note(left)
+                    self._allowed -= 1
         except LOST:
             if last is not None and self._is_committed(last[0]):
                 self.note(last[1])

@@ -49,6 +49,8 @@ STREAMS = [(name, StreamMode(mode)) for name in KEYS for mode in PLANS[name].man
 EXACT = tuple(mode for mode in StreamMode if mode is not StreamMode.LOOKUP)
 """The modes whose rows are those of their own commit."""
 ROWS_BETWEEN_KILLS = 60
+TRANSACTIONS_AT_ONCE = 200
+"""They have more rows of each result than are waited for."""
 WINDOW = Window.parse("2026-03-27T23:00Z", "2026-03-30T22:00Z")
 """All of the depot's times."""
 FAULTS_OF_A_PIPELINE = 200
@@ -111,16 +113,22 @@ def kill_all(found: Followed, both: list[Streams], writer: DepotWriter, rng: Ran
     targets = [DRIVER, Connect.name, Postgres.name] * KILLS or [Postgres.name]
     rng.shuffle(targets)
     for target in targets:
-        rows = rows_in_all(found)
-        assert writer.failure is None, repr(writer.failure)
-        until(lambda rows=rows: rows_in_all(found) > rows + ROWS_BETWEEN_KILLS, both)
+        await_rows(found, both, writer)
+        writer.allow(TRANSACTIONS_AT_ONCE)
         if target == DRIVER:
             for one in both:
                 one.kill(rng)
         else:
             connector_restarts.kill(found.settings, target)
             control.up(found.settings, [Connect.name])
+    await_rows(found, both, writer)
+
+
+def await_rows(found: Followed, both: list[Streams], writer: DepotWriter) -> None:
+    """Until every result has more rows."""
+    assert writer.failure is None, repr(writer.failure)
     rows = rows_in_all(found)
+    writer.allow(TRANSACTIONS_AT_ONCE)
     until(lambda: rows_in_all(found) > rows + ROWS_BETWEEN_KILLS, both)
 
 

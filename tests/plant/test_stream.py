@@ -23,6 +23,9 @@ from tests.plant.writer import PlantWriter, Written
 pytestmark = pytest.mark.services
 KILLS = int(os.environ.get("PLANT_KILLS", "1"))
 MODES = (Mode.TEMPORAL, Mode.TRANSACTION)
+ROWS_BETWEEN_KILLS = 20
+TRANSACTIONS_AT_ONCE = 100
+"""They have more rows of each pipeline than are waited for."""
 RESTARTS_MAX = 5 * KILLS + 2
 CONNECT, POSTGRES, DRIVER = "connect", "postgres", "driver"
 
@@ -104,7 +107,9 @@ def test_no_kill_of_driver_connect_or_postgresql_leaves_a_wrong_version(
         for target in targets:
             rows = row_count(project)
             assert writer.failure is None, repr(writer.failure)
-            until(lambda rows=rows: row_count(project) > rows + 20, driver)
+            writer.allow(TRANSACTIONS_AT_ONCE)
+            until(lambda rows=rows: row_count(project) > rows + ROWS_BETWEEN_KILLS, driver)
+            writer.allow(TRANSACTIONS_AT_ONCE)
             if target == DRIVER:
                 driver.kill(rng.choice(["python", "jvm", "both"]))
             else:
