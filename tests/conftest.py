@@ -32,6 +32,8 @@ logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pyt
 MARKS = ("e2e", "services", "spark")
 """The first of these that a test has is what its minutes are counted for."""
 _seconds_by_mark: Counter[str] = Counter()
+KAFKA_JVM_OPTIONS = "LOCKSTEP_KAFKA_JVM_OPTIONS"
+"""A test's Kafka and Connect live for minutes: their second compiler would only take time."""
 SPARK_EVENTS = "spark-events"
 """The folder of the home with the event logs of the jobs that Airflow submits."""
 PORT_SETTINGS = (
@@ -64,6 +66,7 @@ class FailuresAtOnce:
 def pytest_configure(config: pytest.Config) -> None:
     """Whatever the working folder of a process that a test starts, this project is meant."""
     os.environ[VARIABLE] = str(PROJECT_DIR)
+    os.environ.setdefault(KAFKA_JVM_OPTIONS, "-XX:TieredStopAtLevel=1")
     config.pluginmanager.register(FailuresAtOnce(config))
 
 
@@ -95,7 +98,7 @@ def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
     chosen = {"home": str(home), **{name: str(port) for name, port in ports.items()}}
     with pytest.MonkeyPatch.context() as environment:
         for name in [name for name in os.environ if name.startswith("LOCKSTEP_")]:
-            if name not in ("LOCKSTEP_JARS_DIR", VARIABLE):
+            if name not in ("LOCKSTEP_JARS_DIR", KAFKA_JVM_OPTIONS, VARIABLE):
                 environment.delenv(name)
         for name, value in chosen.items():
             environment.setenv(f"LOCKSTEP_{name.upper()}", value)

@@ -55,6 +55,10 @@ class Settings(BaseSettings):
     connect_port: int = 18083
     airflow_host: str = "127.0.0.1"
     airflow_port: int = 18080
+    kafka_jvm_options: str = ""
+    """More options for the JVMs of Kafka and Connect, separated by spaces. A stack that lives for
+    minutes is up in two thirds of the time with -XX:TieredStopAtLevel=1; one that lives for long
+    takes half as much of the processor again with it."""
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 19464
     """Of the streams' metrics for Prometheus; 0 leaves them out."""

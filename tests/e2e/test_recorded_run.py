@@ -24,8 +24,11 @@ from pathlib import Path
 import psycopg
 import pytest
 from deltalake import DeltaTable
+from lockstep.cli import app
 from lockstep.settings import Settings
 from pizzeria.names import Login
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from tests.conftest import PORT_SETTINGS
 from tests.e2e.conftest import stack_of_its_own
@@ -35,7 +38,7 @@ from tests.e2e.recorded_story import GROUPS, HOUR, HOURS_BEGIN, ORDERS_BEFORE, S
 pytestmark = [pytest.mark.e2e, pytest.mark.services, pytest.mark.spark]
 
 LOCKSTEP = Path(sys.executable).parent / "lockstep"
-OWN_SETTINGS = ("home", "jars_dir", *PORT_SETTINGS)
+OWN_SETTINGS = ("home", "jars_dir", "kafka_jvm_options", *PORT_SETTINGS)
 SEED = 20261123
 EARLIER, LAST = (
     ("--start", str(HOURS_BEGIN + first * HOUR), "--end", str(HOURS_BEGIN + end * HOUR))
@@ -71,11 +74,13 @@ source's history."""
 class Product:
     """Its command line, in a home of the test's own, and its tables."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, spark: SparkSession) -> None:
+        self._spark = spark
         self._lakehouse = settings.home / "lakehouse"
         kept = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
-        own = {f"LOCKSTEP_{name.upper()}": str(getattr(settings, name)) for name in OWN_SETTINGS}
-        self._environment = kept | own | {"COLUMNS": "300"}
+        own = {name: str(getattr(settings, name)) for name in OWN_SETTINGS}
+        self._own = {f"LOCKSTEP_{name.upper()}": value for name, value in own.items()}
+        self._environment = kept | self._own | {"COLUMNS": "300"}
 
     def call(self, *arguments: str, exits: Sequence[int] = (0,)) -> str:
         """What the command prints."""
@@ -90,12 +95,24 @@ class Product:
         assert done.returncode in exits, (arguments, done.stdout, done.stderr)
         return done.stdout
 
+    def call_here(self, *arguments: str, exits: Sequence[int] = (0,)) -> None:
+        """The command in this process, whose Spark session it gets and does not end."""
+        session = self._spark.newSession()
+        session.stop = lambda: None
+        with pytest.MonkeyPatch.context() as patched:
+            for name, value in self._own.items():
+                patched.setenv(name, value)
+            for module in ("lockstep.spark", "lockstep.parity.command"):
+                patched.setattr(f"{module}.spark_session", lambda *_: session)
+            done = CliRunner().invoke(app, list(arguments))
+        assert done.exit_code in exits, (arguments, done.output, done.exception)
+
     def compare(self, window: Sequence[str], *modes: str) -> None:
         """Each mode with the hourly run; the logs of those left out equal those of the others."""
         newest = max(row["commit_lsn"] for row in self.rows("orders_enriched__temporal"))
         wait_until(lambda: self._table(HISTORY).transaction_version(FRONTIER) >= newest)
         chosen = [argument for mode in modes for argument in ("--mode", mode)]
-        self.call("parity", "check", *window, *chosen, exits=(PASSED, FAILED))
+        self.call_here("parity", "check", *window, *chosen, exits=(PASSED, FAILED))
 
     def rows(self, name: str) -> list[dict]:
         if name == "dimension_changes":
@@ -149,8 +166,8 @@ def play(product: Product, settings: Settings, found: dict[str, list]) -> None:
             story.change_of_dimensions()
             story.group_of_orders()
             product.wait_until_caught_up(story.published)
-        product.call("batch", "run", *EARLIER, "--read", "tables")
-        product.call("batch", "run", *LAST, "--read", "view")
+        product.call_here("batch", "run", *EARLIER, "--read", "tables")
+        product.call_here("batch", "run", *LAST, "--read", "view")
         found["published by the batch"] = published(product)
         story.change_of_dimensions()
         story.a_pizza_goes()
@@ -255,12 +272,12 @@ class Recorded:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+def run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Recorded:
     """The history played once; what is compared, and the rows behind it, stay in a folder."""
     results: dict[str, list] = {}
     home, seen = tmp_path_factory.mktemp("recorded"), tmp_path_factory.mktemp("recorded-run")
     with stack_of_its_own(home, ["postgres"]) as settings:
-        product = Product(settings)
+        product = Product(settings, spark)
         try:
             play(product, settings, results)
             layout = lines_of(layout_of(settings))

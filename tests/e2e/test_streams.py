@@ -41,7 +41,7 @@ from lockstep_tools.soak.report import Progress
 from lockstep_tools.soak.scenarios import (
     Bench,
     FullMix,
-    Kills,
+    KillsInTurn,
     PizzaPlaceReplay,
     Redelivery,
     Scenario,
@@ -82,13 +82,11 @@ def test_the_full_mix_is_the_same_in_every_mode_and_what_the_database_saw(bench:
     assert findings_of(bench, FullMix(seed=random.randrange(1000), seconds=15, rate=20)) == []
 
 
-@pytest.mark.parametrize("target", [Target.DRIVER, Target.CONNECT, Target.KAFKA, Target.POSTGRES])
-def test_a_kill_loses_doubles_and_spoils_nothing(
-    bench: Bench, target: Target, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kills_lose_double_and_spoil_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     # How soon it is back, within a minute, is for `make soak` to measure on a quiet machine.
     monkeypatch.setattr(kills, "BACK_SECONDS_MAX", 180.0)
-    assert findings_of(bench, Kills(target, 1, random.randrange(1000))) == []
+    targets = [Target.DRIVER, Target.CONNECT, Target.KAFKA, Target.POSTGRES]
+    assert findings_of(bench, KillsInTurn(targets, random.randrange(1000))) == []
 
 
 def test_what_is_delivered_again_changes_nothing(bench: Bench) -> None:

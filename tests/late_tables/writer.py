@@ -23,7 +23,7 @@ class Left:
 class YardWriter(DatabaseWriter[Left]):
     """left: in the order of the commits, since `late` was set."""
 
-    def __init__(self, yard: Yard, seed: int, pause_seconds: float = 0.02) -> None:
+    def __init__(self, yard: Yard, seed: int, pause_seconds: float = 0.05) -> None:
         super().__init__(seed, pause_seconds)
         self.left: list[Left] = []
         self.late: Late | None = None

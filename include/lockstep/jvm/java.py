@@ -57,6 +57,7 @@ def java_command(
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",  # 350 MB less for Connect than with G1, which fills its whole heap
         "-XX:+ExitOnOutOfMemoryError",
+        *settings.kafka_jvm_options.split(),
         "-Djava.awt.headless=true",
         "-Duser.timezone=UTC",
         f"-Dlog4j2.configurationFile={logging.as_uri()}",

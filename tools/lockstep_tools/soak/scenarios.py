@@ -118,27 +118,50 @@ class Kills(Scenario):
     def step(self, bench: Bench, number: int, progress: Progress) -> list[Finding]:
         rng = random.Random(f"{self.name} {self.seed} {number}")  # noqa: S311 - no secret
         count = min(KILLS_IN_A_GROUP, self.kills - number * KILLS_IN_A_GROUP)
-        kills = self._kill(bench, rng, count)
-        shown = progress.figures.setdefault("kills", [])
-        shown += map(str, kills)
+        kills = kill_under_load(bench, [self.target] * count, rng, self.rates)
         back = progress.figures.setdefault("back_seconds", [])
         back += [round(one.back_seconds, 1) for one in kills]
         progress.figures["back_seconds_median"] = statistics.median(back)
-        late = [str(one) for one in kills if one.was_late]
-        text = f"not back at work after {BACK_SECONDS_MAX:.0f} s"
-        return bench.check() + findings_of("kills", self.target, text, late)
+        return _checked_after(bench, kills, progress)
 
-    def _kill(self, bench: Bench, rng: random.Random, count: int) -> list[Kill]:
-        moved = open_round(bench.settings, ROUND_ORDERS, rng.randrange(2**31))
-        bench.checks.watch(moved.order_ids, moved.pizzas)
-        kills = []
-        with Workload(bench.settings, moved, rng.randrange(2**20), self.rates) as workload:
-            for _ in range(count):
-                workload.go_on_for(rng.uniform(*PAUSE_SECONDS))
-                kills.append(kill_and_await(bench.settings, self.target, bench.modes, rng))
-                if bench.guard:
-                    bench.guard.ignore_restarts()
-        return kills
+
+@dataclass
+class KillsInTurn(Scenario):
+    """Each target once under one workload, in random order; then all is checked."""
+
+    targets: Sequence[Target]
+    seed: int = 1
+    name = "kills in turn"
+
+    def step(self, bench: Bench, number: int, progress: Progress) -> list[Finding]:
+        rng = random.Random(f"{self.name} {self.seed} {number}")  # noqa: S311 - no secret
+        targets = rng.sample(self.targets, len(self.targets))
+        return _checked_after(bench, kill_under_load(bench, targets, rng, Rates()), progress)
+
+
+def kill_under_load(
+    bench: Bench, targets: Sequence[Target], rng: random.Random, rates: Rates
+) -> list[Kill]:
+    """One after the other, each when the streams have caught up with the last."""
+    moved = open_round(bench.settings, ROUND_ORDERS, rng.randrange(2**31))
+    bench.checks.watch(moved.order_ids, moved.pizzas)
+    kills = []
+    with Workload(bench.settings, moved, rng.randrange(2**20), rates) as workload:
+        for target in targets:
+            workload.go_on_for(rng.uniform(*PAUSE_SECONDS))
+            kills.append(kill_and_await(bench.settings, target, bench.modes, rng))
+            if bench.guard:
+                bench.guard.ignore_restarts()
+    return kills
+
+
+def _checked_after(bench: Bench, kills: Sequence[Kill], progress: Progress) -> list[Finding]:
+    shown = progress.figures.setdefault("kills", [])
+    shown += map(str, kills)
+    text = f"not back at work after {BACK_SECONDS_MAX:.0f} s"
+    late = [str(one) for one in kills if one.was_late]
+    targets = ", ".join(dict.fromkeys(one.target for one in kills))
+    return bench.check() + findings_of("kills", targets, text, late)
 
 
 @dataclass
