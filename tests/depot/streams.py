@@ -17,6 +17,8 @@ from lockstep_tools.soak import drivers
 
 SECONDS_MAX = 600.0
 """Nineteen streams share two cores with what writes: a backlog may take minutes."""
+POLL_SECONDS = 1.0
+"""To look takes a fifth of a second of the processor, which the streams do not have then."""
 
 
 @dataclass
@@ -76,4 +78,4 @@ def until(is_true: Callable[[], bool], kept: Sequence[Streams]) -> None:
             one.keep()
         return is_true()
 
-    assert is_true() or wait_until(keeping, SECONDS_MAX, 0.3), [one.problems() for one in kept]
+    assert is_true() or wait_until(keeping, SECONDS_MAX, POLL_SECONDS), [one.problems() for one in kept]
