@@ -78,4 +78,6 @@ def until(is_true: Callable[[], bool], kept: Sequence[Streams]) -> None:
             one.keep()
         return is_true()
 
-    assert is_true() or wait_until(keeping, SECONDS_MAX, POLL_SECONDS), [one.problems() for one in kept]
+    assert is_true() or wait_until(keeping, SECONDS_MAX, POLL_SECONDS), [
+        one.problems() for one in kept
+    ]
