@@ -156,6 +156,16 @@ def spark() -> "Iterator[SparkSession]":
     session.stop()
 
 
+class Kept:
+    """A session that stays when it is stopped."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self.newSession = spark.newSession
+
+    def stop(self) -> None:
+        pass
+
+
 @pytest.fixture(autouse=True)
 def forgotten_tables(request: pytest.FixtureRequest) -> Iterator[None]:
     """Delta keeps each table that Spark opened for an hour, megabytes of plans with it."""

@@ -27,7 +27,7 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
         super().__init__(daemon=True)
         self.failure: Exception | None = None
         self._rng, self._pause = Random(seed), pause_seconds
-        self._allowed = math.inf
+        self._committed, self._committed_max = 0, math.inf
         self._ended = threading.Event()
 
     @abstractmethod
@@ -44,7 +44,7 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
 
     def allow(self, transactions: int) -> None:
         """Write so many from now on, and then nothing until the next call."""
-        self._allowed = transactions
+        self._committed_max = self._committed + transactions
 
     def run(self) -> None:
         try:
@@ -64,7 +64,7 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
         try:
             with self.connect() as connection:
                 while not self._ended.wait(self._pause):
-                    if not self._allowed:
+                    if self._committed >= self._committed_max:
                         continue
                     last = None
                     with connection.transaction():
@@ -73,7 +73,7 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
                         left = self.write(connection, tx_id)
                         last = tx_id, left
                     self.note(left)
-                    self._allowed -= 1
+                    self._committed += 1
         except LOST:
             if last is not None and self._is_committed(last[0]):
                 self.note(last[1])

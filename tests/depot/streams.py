@@ -18,7 +18,7 @@ from lockstep_tools.soak import drivers
 SECONDS_MAX = 600.0
 """Nineteen streams share two cores with what writes: a backlog may take minutes."""
 POLL_SECONDS = 1.0
-"""To look takes a fifth of a second of the processor, which the streams do not have then."""
+"""Each look reads tables and asks Connect, with the processor that the streams need."""
 
 
 @dataclass

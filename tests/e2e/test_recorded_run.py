@@ -25,12 +25,13 @@ import psycopg
 import pytest
 from deltalake import DeltaTable
 from lockstep.cli import app
+from lockstep.host.environment import settings_environment
 from lockstep.settings import Settings
 from pizzeria.names import Login
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tests.conftest import PORT_SETTINGS
+from tests.conftest import Kept
 from tests.e2e.conftest import stack_of_its_own
 from tests.e2e.recorded_layout import layout_of
 from tests.e2e.recorded_story import GROUPS, HOUR, HOURS_BEGIN, ORDERS_BEFORE, Story
@@ -38,7 +39,6 @@ from tests.e2e.recorded_story import GROUPS, HOUR, HOURS_BEGIN, ORDERS_BEFORE, S
 pytestmark = [pytest.mark.e2e, pytest.mark.services, pytest.mark.spark]
 
 LOCKSTEP = Path(sys.executable).parent / "lockstep"
-OWN_SETTINGS = ("home", "jars_dir", "kafka_jvm_options", *PORT_SETTINGS)
 SEED = 20261123
 EARLIER, LAST = (
     ("--start", str(HOURS_BEGIN + first * HOUR), "--end", str(HOURS_BEGIN + end * HOUR))
@@ -77,10 +77,8 @@ class Product:
     def __init__(self, settings: Settings, spark: SparkSession) -> None:
         self._spark = spark
         self._lakehouse = settings.home / "lakehouse"
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
-        own = {name: str(getattr(settings, name)) for name in OWN_SETTINGS}
-        self._own = {f"LOCKSTEP_{name.upper()}": value for name, value in own.items()}
-        self._environment = kept | self._own | {"COLUMNS": "300"}
+        self._own = settings_environment(settings)
+        self._environment = {**os.environ, **self._own, "COLUMNS": "300"}
 
     def call(self, *arguments: str, exits: Sequence[int] = (0,)) -> str:
         """What the command prints."""
@@ -97,13 +95,11 @@ class Product:
 
     def call_here(self, *arguments: str, exits: Sequence[int] = (0,)) -> None:
         """The command in this process, whose Spark session it gets and does not end."""
-        session = self._spark.newSession()
-        session.stop = lambda: None
         with pytest.MonkeyPatch.context() as patched:
             for name, value in self._own.items():
                 patched.setenv(name, value)
             for module in ("lockstep.spark", "lockstep.parity.command"):
-                patched.setattr(f"{module}.spark_session", lambda *_: session)
+                patched.setattr(f"{module}.spark_session", lambda *_: Kept(self._spark))
             done = CliRunner().invoke(app, list(arguments))
         assert done.exit_code in exits, (arguments, done.output, done.exception)
 

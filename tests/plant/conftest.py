@@ -21,7 +21,6 @@ from lockstep.settings import Settings, source_password_setting
 from lockstep.sources.database_catalog import read_database_catalog
 from lockstep.sources.preparation import publication_statement
 from lockstep.supervise.folder import STREAMS
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from tests.plant.project import SCHEMA, Plant
@@ -63,16 +62,6 @@ class PlantProject:
         """One transaction of one statement or more, logical names written as $fact."""
         with self.owner() as connection, connection.transaction():
             connection.execute(self.plant.sql(text), values)
-
-
-class Kept:
-    """A session that stays when it is stopped."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.newSession = spark.newSession
-
-    def stop(self) -> None:
-        pass
 
 
 @pytest.fixture

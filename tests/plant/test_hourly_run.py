@@ -31,7 +31,8 @@ from lockstep.sources.errors import PostgresUnavailableError, SourceValueError
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tests.plant.conftest import Kept, PlantProject
+from tests.conftest import Kept
+from tests.plant.conftest import PlantProject
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 

@@ -20,7 +20,8 @@ from lockstep.sources.new_pipeline import new_pipeline
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from tests.plant.conftest import Kept, PlantProject
+from tests.conftest import Kept
+from tests.plant.conftest import PlantProject
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 

@@ -18,7 +18,7 @@ from lockstep.capture.connectors import connector_of
 from lockstep.devstack import connect, kafka, postgres
 from lockstep.devstack.secrets import with_secrets
 from lockstep.errors import ConfigurationError
-from lockstep.jvm.java import properties
+from lockstep.jvm.java import java_command, properties
 from lockstep.kafka_login import login_module
 from lockstep.settings import Settings
 from pizzeria import names as pizzeria
@@ -51,6 +51,14 @@ def test_postgres_decodes_logically_bounds_its_log_and_listens_on_loopback(
     assert "track_commit_timestamp = 'on'" in lines
     assert "listen_addresses = '127.0.0.1'" in lines
     assert "max_slot_wal_keep_size = '4096MB'" in lines
+
+
+def test_jvms_have_their_own_options_and_those_that_are_set(settings: Settings) -> None:
+    plain = java_command(settings, "kafka", "kafka.Kafka")
+    given = settings.model_copy(update={"kafka_jvm_options": "-Xss1m -XX:+UseZGC"})
+    command = java_command(given, "kafka", "kafka.Kafka")
+    assert [one for one in command if one not in plain] == ["-Xss1m", "-XX:+UseZGC"]
+    assert command.index("-Xss1m") < command.index("-cp")
 
 
 def test_kafka_is_one_node_that_makes_no_topic_by_itself(settings: Settings) -> None:
