@@ -1,6 +1,7 @@
 """What tests ask of Kafka Connect, by its REST interface."""
 
 import httpx
+from lockstep.capture.connector import MARK
 from lockstep.settings import Settings
 from lockstep.waiting import wait_until
 
@@ -29,3 +30,18 @@ def ask_connect(
     )
     assert answer.is_success, answer.text[:1000]
     return answer
+
+
+def wait_until_task_is_configured(settings: Settings, name: str) -> None:
+    """Until the connector's task has its configuration, which Connect writes a moment later.
+
+    What differs between the two is the mark, which is cleared at the end of a first start.
+    """
+    mark = ask_connect(settings, "GET", f"{name}/config").json()[MARK]
+
+    def marks_of_tasks() -> list[str]:
+        tasks = ask_connect(settings, "GET", f"{name}/tasks").json()
+        return [task["config"][MARK] for task in tasks]
+
+    found = wait_until(marks_of_tasks, SECONDS_MAX, 0.3, is_done=lambda marks: marks == [mark])
+    assert found == [mark], f"{name} has the {MARK} {mark}, its tasks {found}"

@@ -21,7 +21,7 @@ from lockstep.sources.side_snapshots import read_side_snapshots
 from lockstep.sources.source_database import capturer_of, reader_of
 from psycopg import sql
 
-from tests.connect_rest import ask_connect
+from tests.connect_rest import ask_connect, wait_until_task_is_configured
 from tests.plant.conftest import PASSWORD, NewSource, PlantProject, source
 from tests.project import PROJECT_DIR
 from tests.secret_scan import leaks
@@ -103,7 +103,8 @@ def of_connect(settings: Settings, name: str, what: str) -> dict:
     return ask_connect(settings, "GET", f"{name}/{what}").json()
 
 
-def end_of_registrations(settings: Settings) -> int:
+def end_of_registrations(settings: Settings, name: str) -> int:
+    wait_until_task_is_configured(settings, name)
     consumer = Consumer({**client(settings, KafkaUser.ADMIN), "group.id": "tests"})
     try:
         partition = TopicPartition("lockstep.connect.config", 0)
@@ -158,9 +159,10 @@ def test_a_connector_that_runs_is_left_alone(
     captured_plant: PlantProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCKSTEP_PROJECT", str(captured_plant.folder))
-    before = end_of_registrations(captured_plant.settings)
-    assert source("capture", captured_plant.plant.source).exception is None
-    assert end_of_registrations(captured_plant.settings) == before
+    settings, own = captured_plant.settings, captured_plant.plant.source
+    before = end_of_registrations(settings, names.connector(own))
+    assert source("capture", own).exception is None
+    assert end_of_registrations(settings, names.connector(own)) == before
 
 
 def test_what_capture_lacks_is_named_with_the_sql_that_gives_it(
@@ -277,9 +279,9 @@ def test_a_table_published_later_comes_by_a_side_snapshot_once_a_pipeline_reads_
         f"GRANT SELECT ON late TO $capture; ALTER PUBLICATION {publication} ADD TABLE late"
     )
     assert "table public.late is new" in source("add", own.source).stderr
-    before = end_of_registrations(settings)
+    before = end_of_registrations(settings, names.connector(own.source))
     assert source("capture", own.source).exception is None
-    assert end_of_registrations(settings) == before
+    assert end_of_registrations(settings, names.connector(own.source)) == before
     query = captured_plant.folder / "include" / "sql" / own.pipeline / "query.sql"
     text = query.read_text()
     query.write_text(f"{text}LEFT JOIN late ON s.{own.site_code} = late.id\n")

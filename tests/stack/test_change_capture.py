@@ -20,7 +20,7 @@ from lockstep.settings import Settings
 from pizzeria import names as pizzeria
 from pizzeria.names import Login
 
-from tests.connect_rest import ask_connect
+from tests.connect_rest import ask_connect, wait_until_task_is_configured
 from tests.hourly_table import empty_pizzeria
 from tests.secret_scan import leaks
 
@@ -158,6 +158,7 @@ def test_a_start_leaves_no_other_slot_to_be_marked(change_capture: Settings) -> 
 
 def test_the_second_up_does_nothing_to_the_connector(change_capture: Settings) -> None:
     registrations = "lockstep.connect.config"
+    wait_until_task_is_configured(change_capture, pizzeria.CONNECTOR)
     before = end_offset(change_capture, registrations)
     outcomes: list[control.Outcome] = []
     control.up(change_capture, ["connect"], outcomes.append)
