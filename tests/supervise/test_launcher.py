@@ -114,6 +114,16 @@ def test_a_driver_inherits_the_passwords_that_it_uses_and_no_other(settings, mon
     assert inherited == {f"canary-of-{name}_password" for name in used}
 
 
+def test_a_driver_returns_memory_unless_the_environment_says_otherwise(
+    settings, monkeypatch
+) -> None:
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "8")
+    environment = psutil.Process(start(settings, MODE).pid).environ()
+    assert environment["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+    assert environment["MALLOC_ARENA_MAX"] == "8"
+
+
 @pytest.mark.parametrize("end", ["", "_FILE"])
 def test_a_driver_inherits_the_passwords_of_its_source_and_of_no_other(
     settings, monkeypatch, end
