@@ -25,8 +25,9 @@ from lockstep.pipeline.values import comparable
 from lockstep.sinks.append_log import Reached, reached_of
 from lockstep.sources.delta import open_table, run_query
 from lockstep.streams.kept_tables import KeptTable, read_kept
+from lockstep.streams.row_store import Values
 from lockstep.streams.table_rows import Key, TableRow
-from lockstep.streams.versions import Columns, Values, Version
+from lockstep.streams.versions import Columns, Version
 
 _VERSIONS = Template(Path(__file__).with_name("history_versions.sql").read_text(encoding="utf-8"))
 _READ = ["row_key", "row", "commit_lsn"]

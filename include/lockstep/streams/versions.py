@@ -6,9 +6,7 @@ source's history. Pure.
 """
 
 import bisect
-import pickle
 import threading
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
@@ -19,14 +17,15 @@ import pyarrow as pa
 from lockstep.pipeline.plan import PlannedTable
 from lockstep.pipeline.types import arrow_schema
 from lockstep.pipeline.values import comparable
+from lockstep.streams.row_store import RowStore, Values, Versions
 from lockstep.streams.table_rows import Key
 
 KEPT_ROWS_MAX = 200_000
-"""Rows of one table kept in memory: some 100 MB."""
+"""Rows of one table kept in memory: some 20 MB. What bounds them is that a stream that starts reads
+them all, in a few seconds."""
 SMALL_ROWS_MAX = 500
 """A table of so few rows is joined as a whole, and stays bound until it changes."""
 FOREVER = 2**63 - 1
-Values = tuple[object, ...] | None
 Columns = tuple[str, ...]
 
 
@@ -79,13 +78,12 @@ class TableVersions:
         """looked_up: the columns by which rows are found; the key alone needs no index."""
         self.table = table
         self.count = 0
-        # A row's versions are a tuple, which does not change for who reads it; values are packed.
-        self._rows: dict[Key, tuple[tuple[int, bytes], ...]] = {}
-        self._indexes = {
-            columns: _Index([table.columns.index(name) for name in columns])
+        self._places = {
+            columns: tuple(table.columns.index(name) for name in columns)
             for columns in looked_up
             if columns != table.key
         }
+        self._rows = RowStore(self._places.values())
         self._whole: pa.Table | None = None
         self._settled: dict[str, int] = {}
         self._settled_by_all = -1
@@ -109,24 +107,22 @@ class TableVersions:
     def take(self, version: Version) -> None:
         """Add a version, known or not. What no stream needs of the row any more is forgotten."""
         with self._lock:
-            versions = self._rows.get(version.key, ())
-            at = bisect.bisect_left(versions, version.commit_lsn, key=itemgetter(0))
-            if at < len(versions) and versions[at][0] == version.commit_lsn:
+            before = self._rows.versions(version.key)
+            at = bisect.bisect_left(before, version.commit_lsn, key=itemgetter(0))
+            if at < len(before) and before[at][0] == version.commit_lsn:
                 return
-            added = (version.commit_lsn, _packed(version.values))
-            versions = (*versions[:at], added, *versions[at:])
-            self._note(version.key, version.values)
-            while len(versions) > 1 and versions[1][0] <= self._settled_by_all:
-                self._forget(version.key, _unpacked(versions[0][1]))
-                versions = versions[1:]
-            self._rows[version.key] = versions
+            after = (*before[:at], (version.commit_lsn, version.values), *before[at:])
+            while len(after) > 1 and after[1][0] <= self._settled_by_all:
+                after = after[1:]
+            self._rows.put(version.key, after)
+            self.count += len(after) - len(before)
             self._whole = None
 
     def before(self, key: Key, commit_lsn: int) -> Values:
         """The row's values before a commit; None when there is no such row."""
-        versions = self._rows.get(key, ())
+        versions = self._versions(key)
         at = bisect.bisect_left(versions, commit_lsn, key=itemgetter(0))
-        return _unpacked(versions[at - 1][1]) if at else None
+        return versions[at - 1][1] if at else None
 
     def living(self, commit_lsn: int) -> list[Key]:
         """The keys of the rows that there were after a commit."""
@@ -136,16 +132,16 @@ class TableVersions:
 
     def keys_by(self, columns: Columns, values: Collection[Key]) -> set[Key]:
         """The keys of the rows of which a version has some of the values; nulls find nothing."""
-        if columns == self.table.key:
-            return {value for value in values if value in self._rows}
         with self._lock:
-            return self._indexes[columns].keys(values)
+            if columns == self.table.key:
+                return {value for value in values if self._rows.versions(value)}
+            return self._rows.keys_by(self._places[columns], values)
 
     def versions(self, keys: Iterable[Key]) -> Iterator[Version]:
         """All kept versions of these rows, those of one row together and in order."""
         for key in keys:
-            for commit_lsn, values in self._rows.get(key, ()):
-                yield Version(key, commit_lsn, _unpacked(values))
+            for commit_lsn, values in self._versions(key):
+                yield Version(key, commit_lsn, values)
 
     def relation(self, keys: Collection[Key]) -> pa.Table:
         """All kept versions of these rows at least, as the query's view of the table.
@@ -159,55 +155,9 @@ class TableVersions:
                 self._whole = relation(self.table, self.versions(self._rows))
             return self._whole
 
-    def _note(self, key: Key, values: Values) -> None:
-        self.count += 1
-        for index in self._indexes.values():
-            index.add(key, values)
-
-    def _forget(self, key: Key, values: Values) -> None:
-        self.count -= 1
-        for index in self._indexes.values():
-            index.remove(key, values)
-
-
-def _packed(values: Values) -> bytes:
-    """A row of four values then takes 400 bytes of the process instead of 585."""
-    return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
-
-
-def _unpacked(packed: bytes) -> Values:
-    return pickle.loads(packed)  # noqa: S301 - packed in this process
-
-
-class _Index:
-    """Keys by the values that a version of the row has in some columns."""
-
-    def __init__(self, places: Collection[int]) -> None:
-        self._places = places
-        self._keys: dict[Key, Counter[Key]] = {}
-
-    def add(self, key: Key, values: Values) -> None:
-        if (value := self._value(values)) is not None:
-            self._keys.setdefault(value, Counter())[key] += 1
-
-    def remove(self, key: Key, values: Values) -> None:
-        if (value := self._value(values)) is None:
-            return
-        keys = self._keys[value]
-        keys[key] -= 1
-        if not keys[key]:
-            del keys[key]
-        if not keys:
-            del self._keys[value]
-
-    def keys(self, values: Collection[Key]) -> set[Key]:
-        return {key for value in values for key in self._keys.get(value, ())}
-
-    def _value(self, values: Values) -> Key | None:
-        if values is None:
-            return None
-        found = tuple(comparable(values[place]) for place in self._places)
-        return None if None in found else found
+    def _versions(self, key: Key) -> Versions:
+        with self._lock:
+            return self._rows.versions(key)
 
 
 def relation(table: PlannedTable, versions: Iterable[Version]) -> pa.Table:

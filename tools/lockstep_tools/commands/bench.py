@@ -32,9 +32,11 @@ def register(app: typer.Typer) -> None:
     """Add the group to the application."""
     from lockstep_tools.commands.bench_appends import bench_appends
     from lockstep_tools.commands.bench_flink import bench_flink
+    from lockstep_tools.commands.bench_rows import bench_rows
 
     group.command("appends")(bench_appends)
     group.command("flink")(bench_flink)
+    group.command("rows")(bench_rows)
     app.add_typer(group, name="bench", help="Benchmarks, next to a peer if there is one.")
 
 

@@ -1,0 +1,58 @@
+"""Rows packed in memory are found as they were put, by key and by their values."""
+
+import random
+from decimal import Decimal
+
+import pytest
+from lockstep.streams.row_store import RowStore, Versions
+
+PLACE = (1,)
+SAME_HASH = (-1, -2)
+"""Python's hash of both is -2: rows with these keys, or these values, are in one place."""
+KEYS = [(key,) for key in (*SAME_HASH, 3, "three")]
+VALUES = (*SAME_HASH, None, float("nan"), Decimal("1.50"), "text")
+
+
+def store(rows: dict[tuple, Versions]) -> RowStore:
+    found = RowStore([PLACE])
+    for key, versions in rows.items():
+        found.put(key, versions)
+    return found
+
+
+def test_keys_of_one_hash_are_rows_of_their_own() -> None:
+    rows = {(key,): ((5, (key, "a")), (7, None)) for key in SAME_HASH}
+    found = store(rows)
+    assert len({hash(key) for key in rows}) == 1
+    assert {key: found.versions(key) for key in rows} == rows
+    assert (len(found), set(found)) == (2, set(rows))
+    assert found.versions((3,)) == ()
+
+
+def test_numbers_that_are_equal_are_one_key() -> None:
+    assert store({(2,): ((5, (2, "a")),)}).versions((Decimal("2.0"),)) == ((5, (2, "a")),)
+
+
+@pytest.mark.parametrize("_round", range(5))
+def test_rows_are_found_by_what_any_of_their_versions_has(_round: int) -> None:
+    seed = random.randrange(2**31)
+    print(f"seed {seed}")  # noqa: T201 - shown when the test fails
+    rng = random.Random(seed)
+    found, rows = store({}), {}
+    for _ in range(60):
+        key = rng.choice(KEYS)
+        rows[key] = tuple(
+            (lsn, rng.choice([None, (*key, rng.choice(VALUES))]))
+            for lsn in range(rng.randint(1, 3))
+        )
+        found.put(key, rows[key])
+        assert len(found) == len(rows)
+        for value in VALUES:
+            shown = "NaN" if value != value else value  # noqa: PLR0124 - NaN alone is not itself
+            expected = {
+                key
+                for key, versions in rows.items()
+                if value is not None
+                and any(row is not None and str(row[1]) == str(value) for _, row in versions)
+            }
+            assert found.keys_by(PLACE, {(shown,)}) == expected, value

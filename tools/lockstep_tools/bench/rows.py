@@ -1,0 +1,120 @@
+"""`lockstep bench rows`: rows kept in memory for look-ups, and the same in a dict, values packed.
+
+Each store of each shape of row in a process of its own, by turns.
+"""
+
+import gc
+import os
+import pickle
+import random
+import statistics
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import NamedTuple, Protocol
+
+from lockstep.observe.memory import resident_bytes
+from lockstep.streams.row_store import RowStore, Versions
+from lockstep.streams.table_rows import Key
+
+Row = tuple[object, ...]
+FOUND_SHARE = 4
+"""One of so many rows is looked up."""
+
+
+class Store(Protocol):
+    """Keeps the versions of rows by their keys."""
+
+    def versions(self, key: Key) -> Versions: ...
+    def put(self, key: Key, versions: Versions) -> None: ...
+
+
+class PackedDict:
+    """What the store is compared with."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Key, bytes] = {}
+
+    def versions(self, key: Key) -> Versions:
+        packed = self._rows.get(key)
+        return () if packed is None else pickle.loads(packed)  # noqa: S301 - packed here
+
+    def put(self, key: Key, versions: Versions) -> None:
+        self._rows[key] = pickle.dumps(versions, pickle.HIGHEST_PROTOCOL)
+
+
+class Measured(NamedTuple):
+    """Resident bytes of a row, and microseconds to add one and to find one."""
+
+    bytes_of_row: float
+    add_us: float
+    find_us: float
+
+
+def _named(number: int, rng: random.Random) -> Row:
+    return number, f"First{rng.randrange(10**6)} Last"
+
+
+def _numbers(number: int, rng: random.Random) -> Row:
+    return number, rng.randrange(10**6), rng.randrange(50)
+
+
+def _uuids(_number: int, rng: random.Random) -> Row:
+    return _uuid(rng), _uuid(rng), rng.randrange(50)
+
+
+def _uuid(rng: random.Random) -> str:
+    return str(uuid.UUID(int=rng.getrandbits(128)))
+
+
+SHAPES: dict[str, Callable[[int, random.Random], Row]] = {
+    "an id and a name": _named,
+    "three numbers": _numbers,
+    "two UUIDs and a number": _uuids,
+}
+STORES: dict[str, Callable[[], Store]] = {
+    "in SQLite's memory": lambda: RowStore([]),
+    "in a dict, packed": PackedDict,
+}
+
+
+def measure(rows: int, rounds: int) -> dict[tuple[str, str], Measured]:
+    """Medians by shape and store."""
+    found: dict[tuple[str, str], list[Measured]] = {}
+    for _ in range(rounds):
+        for shape in SHAPES:
+            for store in STORES:
+                with ProcessPoolExecutor(1, get_context("spawn")) as process:
+                    measured = process.submit(_measure, shape, store, rows).result()
+                found.setdefault((shape, store), []).append(measured)
+    return {
+        of: Measured(*(statistics.median(values) for values in zip(*all_, strict=True)))
+        for of, all_ in found.items()
+    }
+
+
+def _measure(shape: str, store: str, rows: int) -> Measured:
+    kept = STORES[store]()
+    gc.collect()
+    bytes_before = resident_bytes(os.getpid())
+    add_seconds = 0.0
+    for number, row in enumerate(_rows(shape, rows)):
+        started = time.perf_counter()
+        key = row[:1]
+        kept.put(key, (*kept.versions(key), (number, row)))
+        add_seconds += time.perf_counter() - started
+    gc.collect()
+    bytes_ = resident_bytes(os.getpid()) - bytes_before
+    looked_up = [row[:1] for row in _rows(shape, rows)][::FOUND_SHARE]
+    started = time.perf_counter()
+    for key in looked_up:
+        kept.versions(key)
+    find_seconds = time.perf_counter() - started
+    return Measured(bytes_ / rows, 1e6 * add_seconds / rows, 1e6 * find_seconds / len(looked_up))
+
+
+def _rows(shape: str, count: int) -> Iterator[Row]:
+    rng = random.Random(count)  # noqa: S311 - no secret
+    return (SHAPES[shape](number, rng) for number in range(count))
