@@ -96,8 +96,10 @@ def test_a_damaged_report_is_named(settings: Settings) -> None:
 
 
 def test_the_whole_plan_kills_each_service_twenty_times() -> None:
-    kills = list(whole_plan(Path("x"), "kills").scenarios)
-    assert [one.kills for one in kills[:4]] == [20] * 4
+    kills = list(whole_plan(Path("x"), "kills of").scenarios)
+    assert [one.kills for one in kills[:6]] == [20] * 6
+    (in_turn,) = whole_plan(Path("x"), "in turn").scenarios
+    assert (len(set(in_turn.targets)), in_turn.total) == (6, 4)
     with pytest.raises(SoakError, match="pizza_place"):
         whole_plan(Path("x"), "no such")
 

@@ -31,6 +31,7 @@ from lockstep_tools.soak.scenarios import (
     ConnectorRestarts,
     FullMix,
     Kills,
+    KillsInTurn,
     PizzaPlaceReplay,
     Redelivery,
     Scenario,
@@ -38,7 +39,7 @@ from lockstep_tools.soak.scenarios import (
 from lockstep_tools.soak.workload import Rates
 
 SEEDS = (1, 2, 3)
-KILLS, AIRFLOW_KILLS = 20, 5
+KILLS, ROUNDS_IN_TURN, AIRFLOW_KILLS = 20, 4, 5
 TARGETS = (*DRIVER_TARGETS, Target.KAFKA, Target.CONNECT, Target.POSTGRES)
 EVERY_VERSION_RATES = Rates(moves=100.0, orders=0.0)
 
@@ -68,6 +69,7 @@ def _every_scenario(dataset: Path) -> list[Scenario]:
     return [
         PizzaPlaceReplay(dataset),
         *(FullMix(seed) for seed in SEEDS),
+        KillsInTurn(TARGETS, total=ROUNDS_IN_TURN),
         *(Kills(target, KILLS) for target in TARGETS),
         Kills(Target.DRIVER, KILLS, 2, EVERY_VERSION_RATES, "every version"),
         *(ConnectorRestarts(seed) for seed in SEEDS),

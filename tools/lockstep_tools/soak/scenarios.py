@@ -131,6 +131,7 @@ class KillsInTurn(Scenario):
 
     targets: Sequence[Target]
     seed: int = 1
+    total: int = 1
     name = "kills in turn"
 
     def step(self, bench: Bench, number: int, progress: Progress) -> list[Finding]:
