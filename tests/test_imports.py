@@ -127,8 +127,9 @@ ALLOWED = {
     "lockstep_tools.bench": FOUNDATION
     | {
         *("batch", "cdc", "jars", "observe", "parity", "pipeline", "publish", "sinks", "sources"),
-        *("capture", "devstack", "host", "jvm", "ledger", "parity_pages", "spark", "supervise"),
-        *("lockstep_tools.errors", "lockstep_tools.soak", "pizzeria.names", "pizzeria.shop"),
+        *("capture", "devstack", "host", "jvm", "ledger", "parity_pages", "spark", "streams"),
+        *("supervise", "lockstep_tools.errors", "lockstep_tools.soak"),
+        *("pizzeria.names", "pizzeria.shop"),
     },
     "lockstep_tools.commands": FOUNDATION
     | {
