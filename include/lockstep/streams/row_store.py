@@ -1,7 +1,8 @@
 """Rows in memory, each with its kept versions: packed in SQLite, not objects of Python.
 
-A row of three numbers takes 60 bytes of the process then; in a dict, values packed, it took 350.
-To find one takes 5 microseconds instead of 2. Knows nothing of streams; for one thread at a time.
+A row of three numbers takes 70 bytes of the process, in a dict with its values packed 213
+(`lockstep bench rows`). To find one takes 3.5 microseconds instead of 0.5. Knows nothing of
+streams; for one thread at a time.
 """
 
 import pickle
