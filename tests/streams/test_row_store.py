@@ -16,8 +16,12 @@ VALUES = (*SAME_HASH, None, float("nan"), Decimal("1.50"), "text")
 def store(rows: dict[tuple, Versions]) -> RowStore:
     found = RowStore([PLACE])
     for key, versions in rows.items():
-        found.put(key, versions)
+        put(found, key, versions)
     return found
+
+
+def put(found: RowStore, key: tuple, versions: Versions) -> None:
+    assert found.change(key, lambda _: versions)
 
 
 def test_keys_of_one_hash_are_rows_of_their_own() -> None:
@@ -25,7 +29,7 @@ def test_keys_of_one_hash_are_rows_of_their_own() -> None:
     found = store(rows)
     assert len({hash(key) for key in rows}) == 1
     assert {key: found.versions(key) for key in rows} == rows
-    assert (len(found), set(found)) == (2, set(rows))
+    assert (len(found), dict(found.items())) == (2, rows)
     assert found.versions((3,)) == ()
 
 
@@ -45,8 +49,9 @@ def test_rows_are_found_by_what_any_of_their_versions_has(_round: int) -> None:
             (lsn, rng.choice([None, (*key, rng.choice(VALUES))]))
             for lsn in range(rng.randint(1, 3))
         )
-        found.put(key, rows[key])
+        put(found, key, rows[key])
         assert len(found) == len(rows)
+        assert found.count == sum(map(len, rows.values()))
         for value in VALUES:
             shown = "NaN" if value != value else value  # noqa: PLR0124 - NaN alone is not itself
             expected = {

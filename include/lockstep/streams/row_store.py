@@ -7,7 +7,7 @@ streams; for one thread at a time.
 
 import pickle
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 
 from lockstep.pipeline.values import comparable
@@ -23,68 +23,79 @@ Bucket = dict[Key, Versions]
 _TABLES = """
 CREATE TABLE packed (key_hash INTEGER PRIMARY KEY, bucket BLOB NOT NULL);
 CREATE TABLE leading (
-    place INTEGER, value_hash INTEGER, key_hash INTEGER, PRIMARY KEY (place, value_hash, key_hash)
+    number INTEGER, value_hash INTEGER, key_hash INTEGER, PRIMARY KEY (number, value_hash, key_hash)
 ) WITHOUT ROWID;
 """
 
 
 class RowStore:
-    """The kept versions of a table's rows by key, and keys by the values in other columns."""
+    """The kept versions of a table's rows by key, and keys by the values in other columns.
+
+    count: of versions.
+    """
 
     def __init__(self, indexed: Iterable[Places]) -> None:
         """indexed: the places in a row's values by which its key is to be found, too."""
+        self.count = 0
         self._indexed = tuple(indexed)
         self._sql = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._sql.executescript(_TABLES)
-        self._count = 0
+        self._rows = 0
 
     def __len__(self) -> int:
         """How many rows have a version."""
-        return self._count
+        return self._rows
 
-    def __iter__(self) -> Iterator[Key]:
-        """Their keys; what is put in meanwhile may be among them."""
+    def items(self) -> Iterator[tuple[Key, Versions]]:
+        """All rows; what is changed meanwhile may be as before."""
         with closing(self._sql.execute("SELECT bucket FROM packed")) as found:
             for (packed,) in found:
-                yield from _unpacked(packed)
+                yield from _unpacked(packed).items()
 
     def versions(self, key: Key) -> Versions:
         """All of the row's; none when it has none."""
         return self._bucket(hash(key)).get(key, ())
 
-    def put(self, key: Key, versions: Versions) -> None:
-        """Replace the row's versions by these, one at least."""
-        place = hash(key)
-        before = self._bucket(place)
-        after = {**before, key: versions}
-        self._count += len(after) - len(before)
-        self._sql.execute("REPLACE INTO packed VALUES (?, ?)", (place, _packed(after)))
-        for index, places in enumerate(self._indexed):
-            old, new = (set(map(hash, _values(one, places))) for one in (before, after))
+    def change(self, key: Key, changed: Callable[[Versions], Versions]) -> bool:
+        """Replace the row's versions by what `changed` makes of them, one at least.
+
+        Returns whether these are others.
+        """
+        key_hash = hash(key)
+        bucket = self._bucket(key_hash)
+        before = bucket.get(key, ())
+        after = changed(before)
+        if after is before:
+            return False
+        new_bucket = {**bucket, key: after}
+        self._sql.execute("REPLACE INTO packed VALUES (?, ?)", (key_hash, _packed(new_bucket)))
+        self._rows += len(new_bucket) - len(bucket)
+        self.count += len(after) - len(before)
+        for number, places in enumerate(self._indexed):
+            old, new = (set(map(hash, _values(one, places))) for one in (bucket, new_bucket))
             self._sql.executemany(
-                "DELETE FROM leading WHERE place = ? AND value_hash = ? AND key_hash = ?",
-                [(index, value_hash, place) for value_hash in old - new],
+                "DELETE FROM leading WHERE number = ? AND value_hash = ? AND key_hash = ?",
+                [(number, value_hash, key_hash) for value_hash in old - new],
             )
             self._sql.executemany(
                 "INSERT INTO leading VALUES (?, ?, ?)",
-                [(index, value_hash, place) for value_hash in new - old],
+                [(number, value_hash, key_hash) for value_hash in new - old],
             )
+        return True
 
     def keys_by(self, places: Places, values: Collection[Key]) -> set[Key]:
         """The keys of the rows of which a version has some of these values in indexed places."""
-        index, wanted = self._indexed.index(places), set(values)
+        number, wanted = self._indexed.index(places), set(values)
+        query = "SELECT key_hash FROM leading WHERE number = ? AND value_hash = ?"
         found = {
-            place
+            key_hash
             for value in wanted
-            for (place,) in self._sql.execute(
-                "SELECT key_hash FROM leading WHERE place = ? AND value_hash = ?",
-                (index, hash(value)),
-            )
+            for (key_hash,) in self._sql.execute(query, (number, hash(value)))
         }
         return {
             key
-            for place in found
-            for key, versions in self._bucket(place).items()
+            for key_hash in found
+            for key, versions in self._bucket(key_hash).items()
             if not wanted.isdisjoint(_values({key: versions}, places))
         }
 

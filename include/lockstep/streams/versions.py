@@ -8,6 +8,7 @@ source's history. Pure.
 import bisect
 import threading
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -70,14 +71,11 @@ class TableVersions:
     Each stream that reads them takes every version after its own frontier, in the order of commits,
     and calls `settle` before it takes the first. So a stream that is ahead of others adds to
     what they find only versions that begin later. Any thread may call it.
-
-    count: of versions.
     """
 
     def __init__(self, table: PlannedTable, looked_up: Collection[Columns]) -> None:
         """looked_up: the columns by which rows are found; the key alone needs no index."""
         self.table = table
-        self.count = 0
         self._places = {
             columns: tuple(table.columns.index(name) for name in columns)
             for columns in looked_up
@@ -91,6 +89,11 @@ class TableVersions:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def count(self) -> int:
+        """Of versions."""
+        return self._rows.count
 
     def settle(self, stream: str, commit_lsn: int) -> None:
         """The stream needs no version that ended at this commit or before."""
@@ -107,28 +110,21 @@ class TableVersions:
     def take(self, version: Version) -> None:
         """Add a version, known or not. What no stream needs of the row any more is forgotten."""
         with self._lock:
-            before = self._rows.versions(version.key)
-            at = bisect.bisect_left(before, version.commit_lsn, key=itemgetter(0))
-            if at < len(before) and before[at][0] == version.commit_lsn:
-                return
-            after = (*before[:at], (version.commit_lsn, version.values), *before[at:])
-            while len(after) > 1 and after[1][0] <= self._settled_by_all:
-                after = after[1:]
-            self._rows.put(version.key, after)
-            self.count += len(after) - len(before)
-            self._whole = None
+            if self._rows.change(version.key, partial(self._with, version)):
+                self._whole = None
 
     def before(self, key: Key, commit_lsn: int) -> Values:
         """The row's values before a commit; None when there is no such row."""
-        versions = self._versions(key)
-        at = bisect.bisect_left(versions, commit_lsn, key=itemgetter(0))
-        return versions[at - 1][1] if at else None
+        return _values_before(self._versions(key), commit_lsn)
 
     def living(self, commit_lsn: int) -> list[Key]:
         """The keys of the rows that there were after a commit."""
-        after = commit_lsn + 1
         with self._lock:
-            return [key for key in self._rows if self.before(key, after) is not None]
+            return [
+                key
+                for key, versions in self._rows.items()
+                if _values_before(versions, commit_lsn + 1) is not None
+            ]
 
     def keys_by(self, columns: Columns, values: Collection[Key]) -> set[Key]:
         """The keys of the rows of which a version has some of the values; nulls find nothing."""
@@ -139,9 +135,7 @@ class TableVersions:
 
     def versions(self, keys: Iterable[Key]) -> Iterator[Version]:
         """All kept versions of these rows, those of one row together and in order."""
-        for key in keys:
-            for commit_lsn, values in self._versions(key):
-                yield Version(key, commit_lsn, values)
+        return _each_version((key, self._versions(key)) for key in keys)
 
     def relation(self, keys: Collection[Key]) -> pa.Table:
         """All kept versions of these rows at least, as the query's view of the table.
@@ -152,12 +146,33 @@ class TableVersions:
             return relation(self.table, self.versions(keys))
         with self._lock:
             if self._whole is None:
-                self._whole = relation(self.table, self.versions(self._rows))
+                self._whole = relation(self.table, _each_version(self._rows.items()))
             return self._whole
 
     def _versions(self, key: Key) -> Versions:
         with self._lock:
             return self._rows.versions(key)
+
+    def _with(self, version: Version, before: Versions) -> Versions:
+        """The row's versions with this one; the same object when it is among them."""
+        at = bisect.bisect_left(before, version.commit_lsn, key=itemgetter(0))
+        if at < len(before) and before[at][0] == version.commit_lsn:
+            return before
+        after = (*before[:at], (version.commit_lsn, version.values), *before[at:])
+        while len(after) > 1 and after[1][0] <= self._settled_by_all:
+            after = after[1:]
+        return after
+
+
+def _values_before(versions: Versions, commit_lsn: int) -> Values:
+    at = bisect.bisect_left(versions, commit_lsn, key=itemgetter(0))
+    return versions[at - 1][1] if at else None
+
+
+def _each_version(rows: Iterable[tuple[Key, Versions]]) -> Iterator[Version]:
+    for key, versions in rows:
+        for commit_lsn, values in versions:
+            yield Version(key, commit_lsn, values)
 
 
 def relation(table: PlannedTable, versions: Iterable[Version]) -> pa.Table:

@@ -4,7 +4,6 @@ Each store of each shape of row in a process of its own, by turns.
 """
 
 import gc
-import os
 import pickle
 import random
 import statistics
@@ -12,12 +11,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from typing import NamedTuple, Protocol
 
-from lockstep.observe.memory import resident_bytes
 from lockstep.streams.row_store import RowStore, Versions
 from lockstep.streams.table_rows import Key
+
+from lockstep_tools.bench.memory import own_bytes
 
 Row = tuple[object, ...]
 FOUND_SHARE = 4
@@ -28,7 +29,7 @@ class Store(Protocol):
     """Keeps the versions of rows by their keys."""
 
     def versions(self, key: Key) -> Versions: ...
-    def put(self, key: Key, versions: Versions) -> None: ...
+    def change(self, key: Key, changed: Callable[[Versions], Versions]) -> bool: ...
 
 
 class PackedDict:
@@ -41,8 +42,9 @@ class PackedDict:
         packed = self._rows.get(key)
         return () if packed is None else pickle.loads(packed)  # noqa: S301 - packed here
 
-    def put(self, key: Key, versions: Versions) -> None:
-        self._rows[key] = pickle.dumps(versions, pickle.HIGHEST_PROTOCOL)
+    def change(self, key: Key, changed: Callable[[Versions], Versions]) -> bool:
+        self._rows[key] = pickle.dumps(changed(self.versions(key)), pickle.HIGHEST_PROTOCOL)
+        return True
 
 
 class Measured(NamedTuple):
@@ -98,21 +100,25 @@ def measure(rows: int, rounds: int) -> dict[tuple[str, str], Measured]:
 def _measure(shape: str, store: str, rows: int) -> Measured:
     kept = STORES[store]()
     gc.collect()
-    bytes_before = resident_bytes(os.getpid())
+    bytes_before = own_bytes()
     add_seconds = 0.0
     for number, row in enumerate(_rows(shape, rows)):
+        new = ((number, row),)
         started = time.perf_counter()
-        key = row[:1]
-        kept.put(key, (*kept.versions(key), (number, row)))
+        kept.change(row[:1], partial(_added, new))
         add_seconds += time.perf_counter() - started
     gc.collect()
-    bytes_ = resident_bytes(os.getpid()) - bytes_before
+    bytes_ = own_bytes() - bytes_before
     looked_up = [row[:1] for row in _rows(shape, rows)][::FOUND_SHARE]
     started = time.perf_counter()
     for key in looked_up:
         kept.versions(key)
     find_seconds = time.perf_counter() - started
     return Measured(bytes_ / rows, 1e6 * add_seconds / rows, 1e6 * find_seconds / len(looked_up))
+
+
+def _added(new: Versions, before: Versions) -> Versions:
+    return before + new
 
 
 def _rows(shape: str, count: int) -> Iterator[Row]:
