@@ -23,6 +23,9 @@ from tests.project import PROJECT_DIR
 
 PIPELINES = read_project(PROJECT_DIR).pipelines
 HISTORIES = 2
+SOME_WITH_ZERO = 984416
+"""A seed of which one of five histories has a surcharge of 0. Of other seeds some 40 % of histories
+have one in their first transaction, so that in one run of 80 nothing was compared."""
 
 
 def tried(
@@ -64,7 +67,7 @@ def test_a_version_that_is_lost_is_found(
     take = TableVersions.take
 
     def take_new_rows_only(self: TableVersions, version: Version) -> None:
-        if version.key not in self._rows:
+        if not any(self.versions([version.key])):
             take(self, version)
 
     monkeypatch.setattr(TableVersions, "take", take_new_rows_only)
@@ -94,7 +97,7 @@ def test_values_over_which_the_query_fails_are_said_and_are_no_difference(
     pipeline = changed(
         spark, tmp_path, "customers.contract,", "customers.contract, 1 / surcharge AS share,"
     )
-    found = tried(spark, pipeline, histories=5)
+    found = tried(spark, pipeline, histories=5, seed=SOME_WITH_ZERO)
     assert found.differences == []
     assert found.transactions > 0
     [(why, count)] = found.failures.items()
