@@ -10,14 +10,13 @@ import pytest
 from lockstep.cdc.records import Begin, Change, End, Record
 from lockstep.cdc.transactions import TransactionTracker
 from lockstep.streams import open_transactions
-from lockstep.streams.open_transactions import PASSING, OpenTransactions, packed, unpacked
+from lockstep.streams.open_transactions import PASSING, OpenTransactions, unpacked
 from pizzeria.names import ORDERS
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from tests.cdc.histories import COMMITS, change, delivered, end, placed
 
-RECORDS = pa.schema({"offset": pa.int64(), "value": pa.binary()})
 PACKED = pa.schema({"records": pa.binary()})
 
 
@@ -36,9 +35,8 @@ class Store:
         self, offsets: list[int], values: list[bytes | None]
     ) -> list[tuple[int, bytes | None]]:
         """The records that go on to the driver, in the order of their offsets."""
-        batch = pa.record_batch([offsets, values], schema=RECORDS)
-        rows = [Row(**row) for one in packed([batch]) for row in one.to_pylist()]
-        given = [row.asDict() for row in self.tester.test((0,), rows)]
+        pack = Row(partition=0, offsets=offsets, values=values)
+        given = [row.asDict() for row in self.tester.test((0,), [pack])]
         records = unpacked(pa.Table.from_pylist(given, PACKED)).sort_by("offset")
         return list(zip(*records.to_pydict().values(), strict=True))
 

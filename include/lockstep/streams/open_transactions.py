@@ -8,7 +8,8 @@ transaction. A transaction with more than HELD_RECORDS_MAX records is not kept: 
 it, and reads it from the topic again.
 
 Spark hands a Python processor its rows one by one, cell by cell, which took longer than all else
-that is done with a record. So a row is an Arrow batch of records, as bytes, in and out.
+that is done with a record. So a row has many records: their offsets and their values on the way in
+(java/lockstep/RecordPacks.java), an Arrow stream as bytes on the way out.
 
 No timers: with processing-time timers Spark runs empty micro-batches without pause (five a second,
 measured), and with event-time ones it drops what comes late. The driver reports the age.
@@ -28,6 +29,8 @@ from lockstep.sources.python_worker import spare_garbage_collection
 
 HELD_RECORDS_MAX = 50_000
 """Records of one transaction kept in the state store: some 50 MB."""
+PACKED_RECORDS_MAX = 10_000
+"""Records of one row that goes to Python: some 10 MB."""
 BEGIN = 0
 """Instead of the number of a change."""
 PASSING = -1
@@ -36,8 +39,6 @@ _HELD = (
     "records array<struct<offset: bigint, value: binary, total_order: bigint, expected: bigint>>"
 )
 _RECORDS = pa.schema({"offset": pa.int64(), "value": pa.binary()})
-_BELONGS = pa.schema({"tx": pa.string(), "total_order": pa.int64(), "expected": pa.int64()})
-_KEYED = pa.schema({"partition": pa.int32(), "records": pa.binary()})
 _GOES_ON = Row("records")
 
 
@@ -59,7 +60,12 @@ def whole_transactions(records: DataFrame) -> DataFrame:
 
     Some come twice, and some after others of higher offsets.
     """
-    keyed = records.select("offset", "value").mapInArrow(packed, "partition int, records binary")
+    spark = records.sparkSession
+    packs = spark._jvm.lockstep.RecordPacks.of(
+        records.select("offset", "value")._jdf, PACKED_RECORDS_MAX
+    )
+    # In one partition, as the state, so that Spark does not exchange them between two stages.
+    keyed = DataFrame(packs, spark).coalesce(1)
     return keyed.groupBy("partition").transformWithState(
         OpenTransactions(), "records binary", outputMode="Append", timeMode="None"
     )
@@ -154,10 +160,10 @@ def _by_transaction(rows: Iterable[Row]) -> dict[str | None, list[HeldRecord]]:
     """The records of each transaction id, in the order of their offsets."""
     found: dict[str | None, list[HeldRecord]] = {}
     for row in rows:
-        table = from_bytes(row["records"])
-        columns = (column.to_pylist() for column in table.select(HeldRecord._fields))
-        for tx, *record in zip(table["tx"].to_pylist(), *columns, strict=True):
-            found.setdefault(tx, []).append(HeldRecord(*record))
+        for offset, value in zip(row["offsets"], row["values"], strict=True):
+            belongs = _belongs(value)
+            record = HeldRecord(offset, value, belongs.total_order, belongs.expected)
+            found.setdefault(belongs.tx, []).append(record)
     for records in found.values():
         records.sort(key=attrgetter("offset"))
     return found
@@ -223,14 +229,3 @@ def _belongs(value: bytes | None) -> _Belongs:
         return _NOWHERE
     total_order = event.transaction.total_order if event.transaction else None
     return _Belongs(str(event.source.tx_id), total_order, None)
-
-
-def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch of records (offset, value) as one row, with what each belongs to."""
-    spare_garbage_collection()
-    for batch in batches:
-        belongs = [_belongs(value) for value in batch["value"].to_pylist()]
-        found = ([one[place] for one in belongs] for place in range(len(_BELONGS)))
-        columns = [batch["offset"], batch["value"], *found]
-        table = pa.table(columns, schema=pa.unify_schemas([_RECORDS, _BELONGS]))
-        yield pa.record_batch([[0], [to_bytes(table)]], schema=_KEYED)
