@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.errors import LockstepError, StreamError
+from lockstep.host.memory import FreeMemory
 from lockstep.model.modes import HISTORY
 from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.pipeline.catalog import TableName
@@ -92,6 +93,7 @@ class Driver:
         self._beats = Beats(settings)
         self._capture = CaptureWatch(settings)
         self._clock, self._metrics = DatabaseClock(settings), StreamMetrics(settings)
+        self._free_memory = FreeMemory()
         self._beaten = 0.0
         self._history_not_before = 0.0
         self._unread: set[tuple[TableName, str]] = set()
@@ -240,6 +242,7 @@ class Driver:
             self._share_cores()
             self._host_history()
             self._beat_when_due()
+            self._free_memory.return_when_due()
 
     def _take_in_others(self) -> None:
         """Host the streams of the source that were asked of this driver since it started."""

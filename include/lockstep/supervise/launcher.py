@@ -57,9 +57,17 @@ _PASSWORDS = {"LOCKSTEP_CONNECT_PASSWORD", *map(password_setting, _USERS)}
 """What a driver signs in with: to look orders up, to ask for the log's position, to read the change
 topic, and to have the connector mark no other slot. Those of the source's own roles come with
 them."""
-MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
+MEMORY = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "2",
+    # delta-rs's own allocator: one arena, nothing kept by its 100 and more threads, and what is
+    # free given back after a second.
+    "_RJEM_MALLOC_CONF": (
+        "narenas:1,tcache:false,dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true"
+    ),
+}
 """So that what a driver's threads free is used again, or returned: Arrow's own pool kept 167 MiB of
-which it used 3. What the environment says otherwise holds."""
+which it used 3 (docs/decisions/streams.md). What the environment says otherwise holds."""
 _NAME_CHARACTERS_MAX = 100
 """Of a driver's name, by which its log goes."""
 
