@@ -117,10 +117,12 @@ def test_a_driver_inherits_the_passwords_that_it_uses_and_no_other(settings, mon
 def test_a_driver_returns_memory_unless_the_environment_says_otherwise(
     settings, monkeypatch
 ) -> None:
-    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    for name in ("ARROW_DEFAULT_MEMORY_POOL", "_RJEM_MALLOC_CONF"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MALLOC_ARENA_MAX", "8")
     environment = psutil.Process(start(settings, MODE).pid).environ()
     assert environment["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+    assert "narenas:1" in environment["_RJEM_MALLOC_CONF"]
     assert environment["MALLOC_ARENA_MAX"] == "8"
 
 
