@@ -207,7 +207,8 @@ class History:
     def expected(self, log: list[dict] | None = None) -> dict[int, str]:
         """Each order of the window that differs, and why, when neither side is at fault.
 
-        log: the stream's; None: with each order as of its own commit.
+        log: the stream's; None: with each order as of its own commit. A difference is a race where
+        a column that differs is not as of the commit in the stream.
         """
         batch = {row["order_id"]: row for row in self.batch_rows()}
         stream: dict[int, dict] = {}
@@ -216,14 +217,16 @@ class History:
             is_seen = change["commit_lsn"] in self.cut_of(change["order_id"])
             side = stream if is_seen else after
             side[change["order_id"]] = change
+        of_commit = {(one["order_id"], one["commit_lsn"]): one for one in self.change_log()}
         expected = {}
         for id_ in batch.keys() | after.keys():
             if id_ in batch:
                 mine = {name: batch[id_][name] for name in COMPARED}
                 theirs = {name: stream[id_][name] for name in COMPARED}
+                then = of_commit[id_, stream[id_]["commit_lsn"]]
                 if mine != theirs:
-                    is_raced = stream[id_]["is_raced"]
-                    expected[id_] = "lookup_race" if is_raced else "dimension_drift"
+                    is_late = any(mine[name] != theirs[name] != then[name] for name in COMPARED)
+                    expected[id_] = "lookup_race" if is_late else "dimension_drift"
                 elif id_ in after:
                     expected[id_] = "changed_after_cut"
             elif after[id_]["op"] != "d" and _is_in_window(after[id_]):

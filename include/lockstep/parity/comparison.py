@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lockstep.cdc.cuts import DatabaseSnapshot
 from lockstep.model.verdict import DifferenceClass
 from lockstep.model.window import Window
 from lockstep.parity import bindings, proof
-from lockstep.parity.differences import differences_sql, explained_sql, key_names
+from lockstep.parity.differences import IS_RACE, differences_sql, explained_sql, key_names
 from lockstep.parity.differing import DifferingRow, differing_row
 from lockstep.parity.explained import with_history
 from lockstep.parity.known_results import KnownResults
@@ -131,15 +132,20 @@ def _classed(
     from pyspark.sql import functions as F  # noqa: N812
 
     mismatch, missing = DifferenceClass.VALUE_MISMATCH, DifferenceClass.MISSING_IN_STREAM
-    explained = before = proof.key_schema(by.plan).empty_table()
+    before = proof.key_schema(by.plan).empty_table()
+    explained = proof.explained_schema(by.plan).empty_table()
     if mismatch in kinds:
         explained = proof.explained(by, differing.where(F.col("class") == mismatch))
     if missing in kinds and mode in PUBLISHED:
         before = proof.of_before_capture(by, differing.where(F.col("class") == missing))
-    race, drift = DifferenceClass.LOOKUP_RACE, DifferenceClass.DIMENSION_DRIFT
-    by_design = F.when(F.col("stream.is_raced"), str(race)).otherwise(str(drift))
-    kind = F.when(F.col(_EXPLAINED), by_design).otherwise(F.col("class"))
-    classed = _marked(by, differing, explained, _EXPLAINED).withColumn("class", kind)
+    classed, is_race = differing, explained[IS_RACE]
+    for kind, keys in (
+        (DifferenceClass.LOOKUP_RACE, explained.filter(is_race)),
+        (DifferenceClass.DIMENSION_DRIFT, explained.filter(pc.invert(is_race))),
+    ):
+        by_design = F.when(F.col(_EXPLAINED), str(kind)).otherwise(F.col("class"))
+        marked = _marked(by, classed, keys.drop_columns(IS_RACE), _EXPLAINED)
+        classed = marked.withColumn("class", by_design).drop(_EXPLAINED)
     classed = _marked(by, classed, before, _BEFORE)
     if mode not in PUBLISHED:
         return classed

@@ -20,8 +20,10 @@ struct of the values and origin; `batch_rows`: how many there are); all changes 
 has of the keys which either side has in the window; and the keys of repaired rows, each with the
 number of the cut (`cut`) that it is judged at."""
 SUSPECTS, ASKED, AT_POINTS = "suspects", "asked", "at_points"
-"""The views of explained_sql: rows of differences_sql; their keys with the numbers of both points;
+"""The views of explained_sql: rows of differences_sql; their keys with the numbers of their points;
 and what the query gives there (key, values, at_lsn)."""
+IS_RACE = "is_race"
+"""The column of explained_sql behind the key's."""
 COMMIT = ("op", "tx_id", "commit_lsn", "committed_at")
 """What is kept of a change, apart from its values."""
 _OF_ROW = (*COMMIT, "is_raced", "look_up")
@@ -82,18 +84,24 @@ SELECT
     IF(in_batch AND in_stream, differing, CAST(ARRAY() AS ARRAY<INT>)) AS differing
 FROM judged
 """)
-_EXPLAINED = Template("""SELECT $key
+_EXPLAINED = Template("""SELECT
+    $key,
+    COALESCE(stream.is_raced, FALSE) AND NOT (rows_at_commit = 1 AND $is_as_at_commit) AS $is_race
 FROM (
     SELECT $suspect_key, suspects.batch, suspects.stream, suspects.batch_rows,
-        evaluated.rows_in_stream, evaluated.rows_in_cut, evaluated.in_stream, evaluated.in_cut
+        evaluated.rows_in_stream, evaluated.rows_at_commit, evaluated.rows_in_cut,
+        evaluated.in_stream, evaluated.at_commit, evaluated.in_cut
     FROM suspects
     INNER JOIN (
         SELECT
             $asked_key,
             COUNT_IF(at_points.at_lsn = asked.stream_point) AS rows_in_stream,
+            COUNT_IF(at_points.at_lsn = asked.commit_point) AS rows_at_commit,
             COUNT_IF(at_points.at_lsn = asked.cut_point) AS rows_in_cut,
             ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.stream_point)
                 AS in_stream,
+            ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.commit_point)
+                AS at_commit,
             ANY_VALUE(at_points.result) FILTER (WHERE at_points.at_lsn = asked.cut_point) AS in_cut
         FROM asked
         LEFT JOIN (SELECT $key, at_lsn, NAMED_STRUCT($row) AS result FROM at_points) AS at_points
@@ -178,6 +186,9 @@ def explained_sql(plan: Plan) -> str:
     the look-up's snapshot held; null, when it did not see the row. At each point there must be just
     one row, and the hourly table must have the row once. ASKED has only those suspects that may be
     explained at all.
+
+    IS_RACE: whether the row is raced, and a column that differs has not what the query gives at the
+    change's own commit. Where all of them have that, the look-up came in time for what differs.
     """
     key, values = key_names(plan), value_names(plan)
     return _EXPLAINED.substitute(
@@ -188,6 +199,8 @@ def explained_sql(plan: Plan) -> str:
         is_asked=_same(key, ASKED, AT_POINTS),
         is_evaluated=_same(key, SUSPECTS, "evaluated"),
         are_explained="\n    AND ".join(_is_explained(plan, name) for name in values) or "TRUE",
+        is_race=IS_RACE,
+        is_as_at_commit=" AND ".join(_is_as_at_commit(plan, name) for name in values) or "TRUE",
     )
 
 
@@ -199,6 +212,11 @@ def _is_explained(plan: Plan, name: str) -> str:
         f"(NOT stream.is_raced OR {is_of_stream}) AND "
         f"({is_of_batch} OR {is_of_stream} AND {is_of_cut})"
     )
+
+
+def _is_as_at_commit(plan: Plan, name: str) -> str:
+    is_of_batch = _is_equal(plan, name, "stream", "batch")
+    return f"({is_of_batch} OR {_is_equal(plan, name, 'stream', 'both_sides.at_commit')})"
 
 
 def _is_equal(plan: Plan, name: str, one: str, other: str) -> str:

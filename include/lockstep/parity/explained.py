@@ -16,9 +16,9 @@ from lockstep.parity.points import Points
 from lockstep.parity.proof import (
     Evidence,
     Suspect,
-    both_points,
     each_point,
     points_of,
+    row_points,
     suspect,
 )
 from lockstep.parity.versions import NOWHERE, Place, RowHistories, RowHistory, reached_rows
@@ -84,8 +84,8 @@ class _Kept:
         return one
 
     def _by_query(self, asked: Suspect) -> tuple[Values | None, Values | None]:
-        in_stream, in_cut = both_points(self.points, asked)
-        return self._single(asked.key, in_stream), self._single(asked.key, in_cut)
+        at = row_points(self.points, asked)
+        return self._single(asked.key, at.stream), self._single(asked.key, at.cut)
 
     def _single(self, key: Key, point: int) -> Values | None:
         found = self.results.get((key, point), [])

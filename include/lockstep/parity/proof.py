@@ -1,12 +1,12 @@
 """Which of a window's mismatches the source's history explains, whatever their number.
 
 A few thousand are judged at a time: their rows' versions are read from the history, and Spark runs
-the pipeline's query over them at both points of each row. Rules: differences.explained_sql.
+the pipeline's query over them at the points of each row. Rules: differences.explained_sql.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from lockstep.parity.at_points import evaluated, table_of
 from lockstep.parity.differences import (
     ASKED,
     AT_POINTS,
+    IS_RACE,
     SUSPECTS,
     explained_sql,
     key_names,
@@ -64,8 +65,20 @@ class Suspect:
         return not self.is_raced or self.looked_up_at is not None
 
 
+class RowPoints(NamedTuple):
+    """Numbers of the points that one row is judged at; of a row that is not raced the first two are
+    the same.
+
+    stream: what its values are of; commit: of its change; cut: of the hourly table's row.
+    """
+
+    stream: int
+    commit: int
+    cut: int
+
+
 def explained(by: Evidence, suspects: "DataFrame") -> pa.Table:
-    """The keys of those suspects (rows of differences_sql) that the history explains.
+    """The keys of those suspects (rows of differences_sql) that the history explains, and IS_RACE.
 
     Raises LakehouseError when the history cannot be read.
     """
@@ -96,6 +109,11 @@ def key_schema(plan: Plan) -> pa.Schema:
     return pa.schema(list(zip(key_names(plan), types, strict=True)))
 
 
+def explained_schema(plan: Plan) -> pa.Schema:
+    """Of what `explained` returns."""
+    return key_schema(plan).append(pa.field(IS_RACE, pa.bool_()))
+
+
 def _parts(rows: pa.Table) -> Iterator[list[tuple]]:
     for first in range(0, rows.num_rows, ROWS_AT_ONCE):
         columns = rows.slice(first, ROWS_AT_ONCE).columns
@@ -118,25 +136,25 @@ def suspect(
 
 
 def _explained(by: Evidence, suspects: Iterable[Suspect]) -> pa.Table:
-    plan, schema = by.plan, key_schema(by.plan)
+    plan, keys = by.plan, key_schema(by.plan)
     suspects = [one for one in suspects if one.may_be_explained]
     rows = reached_rows(by.history, plan, [one.row_key for one in suspects])
     asked = [one for one in suspects if has_last_change(plan, rows, one)]
     if not asked:
-        return schema.empty_table()
+        return explained_schema(plan).empty_table()
     points = points_of(asked)
-    both = table_of(
-        [(*one.key, *both_points(points, one)) for one in asked],
-        pa.schema([*schema, ("stream_point", pa.int64()), ("cut_point", pa.int64())]),
+    numbered = table_of(
+        [(*one.key, *row_points(points, one)) for one in asked],
+        pa.schema([*keys, *((f"{name}_point", pa.int64()) for name in RowPoints._fields)]),
     )
-    by.session.createDataFrame(both).createOrReplaceTempView(ASKED)
+    by.session.createDataFrame(numbered).createOrReplaceTempView(ASKED)
     found = by.known.at(
         points,
         each_point(points, asked),
         lambda new: evaluated(by.session, plan, rows, points, new).toArrow(),
     )
     by.session.createDataFrame(found).createOrReplaceTempView(AT_POINTS)
-    return by.session.sql(explained_sql(plan)).toArrow().cast(schema)
+    return by.session.sql(explained_sql(plan)).toArrow().cast(explained_schema(plan))
 
 
 def points_of(suspects: Iterable[Suspect]) -> Points:
@@ -144,16 +162,17 @@ def points_of(suspects: Iterable[Suspect]) -> Points:
     return Points(text for one in suspects for text in (one.cut, one.looked_up_at) if text)
 
 
-def both_points(points: Points, one: Suspect) -> tuple[int, int]:
-    """The stream's, and the cut's."""
+def row_points(points: Points, one: Suspect) -> RowPoints:
+    """Of a suspect, by the numbers that `points` gives to snapshots."""
     snapshot = one.looked_up_at if one.is_raced else None
-    return (points.number(snapshot) if snapshot else one.commit_lsn), points.number(one.cut)
+    stream = points.number(snapshot) if snapshot else one.commit_lsn
+    return RowPoints(stream, one.commit_lsn, points.number(one.cut))
 
 
 def each_point(points: Points, suspects: Iterable[Suspect]) -> list[tuple[Key, int]]:
-    """Each suspect's key with both points; once, where they are the same."""
+    """Each suspect's key with its points; once, where they are the same."""
     return [
-        (one.key, point) for one in suspects for point in dict.fromkeys(both_points(points, one))
+        (one.key, point) for one in suspects for point in dict.fromkeys(row_points(points, one))
     ]
 
 
