@@ -1,7 +1,7 @@
 """All checks of the streams' change logs at one moment, for tests and the soak alike."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lockstep.model.modes import StreamMode
 from lockstep.settings import Settings
@@ -26,6 +26,7 @@ class Checks:
     settings: Settings
     followers: Mapping[StreamMode, VersionFollower]
     total: int | None = None
+    _of_before: list[Finding] = field(default_factory=list)
 
     @classmethod
     def of(cls, settings: Settings, modes: Iterable[StreamMode]) -> "Checks":
@@ -42,6 +43,14 @@ class Checks:
         for follower in self.followers.values():
             follower.watch(frozenset(orders))
 
+    def follow(self) -> None:
+        """Judge the versions since the last look, while others write; `run` reports what it finds.
+
+        A stream forgets all but its newest versions (stream_versions_max), so this must come by
+        every minute or so.
+        """
+        self._of_before += [one for mode in self.followers for one in self._of_versions(mode)]
+
     def run(self, *, every_version: bool = True) -> list[Finding]:
         """Wait until every mode has caught up, then judge all; nothing else writes meanwhile.
 
@@ -49,7 +58,8 @@ class Checks:
         was written or compacted since the last call.
         """
         wait_until_caught_up(self.settings, self.followers, CAUGHT_UP_SECONDS_MAX)
-        findings = [finding for mode in self.followers for finding in self._of(mode)]
+        findings, self._of_before = self._of_before, []
+        findings += [finding for mode in self.followers for finding in self._of(mode)]
         if every_version:
             findings += [finding for mode in self.followers for finding in self._of_versions(mode)]
         if StreamMode.OUTBOX in self.followers:

@@ -153,6 +153,7 @@ def kill_under_load(
             kills.append(kill_and_await(bench.settings, target, bench.modes, rng))
             if bench.guard:
                 bench.guard.ignore_restarts()
+            bench.checks.follow()
     return kills
 
 
