@@ -43,12 +43,12 @@ class Change(Struct, frozen=True, gc=False):
     captured_us: int
 
 
-class Begin(Struct, frozen=True):
+class Begin(Struct, frozen=True, gc=False):
     offset: int
     tx: int
 
 
-class End(Struct, frozen=True):
+class End(Struct, frozen=True, gc=False):
     """A transaction's last record. commit_lsn orders transactions; counts are by table."""
 
     offset: int
@@ -58,18 +58,18 @@ class End(Struct, frozen=True):
     committed_us: int
 
 
-class SnapshotNotice(Struct, frozen=True):
+class SnapshotNotice(Struct, frozen=True, gc=False):
     """A notification of the connector's initial snapshot: STARTED, COMPLETED, ABORTED, …"""
 
     offset: int
     kind: str
 
 
-class Tombstone(Struct, frozen=True):
+class Tombstone(Struct, frozen=True, gc=False):
     offset: int
 
 
-class Skipped(Struct, frozen=True):
+class Skipped(Struct, frozen=True, gc=False):
     """A record that cannot be read and is given up by an operator.
 
     change: what it still says, without its row; None when nothing of it can be read.
@@ -83,7 +83,7 @@ class Skipped(Struct, frozen=True):
         return None if self.change is None else self.change.tx
 
 
-class Stray(Struct, frozen=True):
+class Stray(Struct, frozen=True, gc=False):
     """A logical message outside of transactions: a mistake, where messages carry rows."""
 
     offset: int
@@ -94,33 +94,34 @@ Record = Change | Begin | End | SnapshotNotice | Tombstone | Skipped | Stray
 
 
 _PUBLIC = "public"
+_PUBLIC_SCHEMA = "public."
 _JAVA_OBJECT = re.compile(r"[\w.$]*LogicalDecodingMessage\w*@[0-9a-f]+")
 
 
-class _Source(Struct):
+class _Source(Struct, gc=False):
     table: str
     schema_: str = msgspec.field(name="schema", default=_PUBLIC)
     ts_us: int | None = None
     tx: int | None = msgspec.field(name="txId", default=None)
 
 
-class _Place(Struct):
+class _Place(Struct, gc=False):
     total_order: int
 
 
-class Message(Struct):
+class Message(Struct, gc=False):
     """A logical message; content: in base64."""
 
     prefix: str
     content: str
 
 
-class _Count(Struct):
+class _Count(Struct, gc=False):
     data_collection: str
     event_count: int
 
 
-class _Envelope(Struct):
+class _Envelope(Struct, gc=False):
     """All fields of all shapes: one pass over the bytes says which one it is."""
 
     op: str | None = None
@@ -337,9 +338,9 @@ def _boundary(envelope: _Envelope, offset: int) -> Begin | End:
 def _counts(events: int, collections: list[_Count]) -> dict[str, int]:
     """Changes by table, and messages, whose collection is a Java object's text."""
     counts = {
-        one.data_collection.removeprefix(f"{_PUBLIC}."): one.event_count
+        one.data_collection.removeprefix(_PUBLIC_SCHEMA): one.event_count
         for one in collections
-        if not _JAVA_OBJECT.fullmatch(one.data_collection)
+        if not ("@" in one.data_collection and _JAVA_OBJECT.fullmatch(one.data_collection))
     }
     messages = events - sum(counts.values())
     return {**counts, MESSAGES: messages} if messages else counts

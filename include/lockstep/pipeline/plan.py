@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,13 @@ class PlannedTable:
 
     def key_of(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The primary key in the values of a decoded row."""
-        return tuple(values[place] for place in self.key_places)
+        return self._pick_key(values)
+
+    @cached_property
+    def _pick_key(self) -> itemgetter:
+        """Without a loop for each row. Of one place it gives a value, of a slice a tuple."""
+        first, *others = self.key_places
+        return itemgetter(first, *others) if others else itemgetter(slice(first, first + 1))
 
     def key_text(self, key: tuple[Any, ...]) -> str:
         """The text of a primary key, as the history has it."""
