@@ -73,11 +73,14 @@ class MicroBatch:
 
 
 class Stream:
-    """A mode's records, some at a time; for each run a new runner."""
+    """A mode's records, some at a time; for each run a new runner.
+
+    Of Spark's micro-batches the topic has no more than the last one that was begun.
+    """
 
     def __init__(self, shop: Pizzeria, settings: Settings, mode: str, spark: object = None) -> None:
         self._shop, self._settings, self._mode, self._spark = shop, settings, mode, spark
-        self._first, self._end = 0, 0
+        self._end = 0
 
     def run(self, until: int | None = None) -> None:
         """A new runner, until it has read so far (None: to the topic's end), or crashes."""
@@ -90,16 +93,16 @@ class Stream:
             one.take(self._shop.topic[one.next_offset :][: self._shop.rng.randrange(1, 150)])
 
     def _run_micro_batches(self, until: int) -> None:
-        """Each again, until one runner has finished it."""
+        """What the topic had as it starts it reads by itself, the rest in micro-batches."""
         stage = Stage(lambda records: records, lambda rows: rows)
         one = micro_batches_of(self._spark, self._settings, self._mode, stage)
-        while self._first < until:
-            if self._end == self._first:
-                size = self._shop.rng.randrange(1, 150)
-                self._end = min(self._first + size, len(self._shop.topic))
-            records = self._shop.topic[self._first : self._end]
-            one._micro_batch(MicroBatch(self._first, records), 0)
-            self._first = self._end
+        one._catch_up(self._end)
+        if one.error is not None:
+            raise one.error
+        while self._end < until:
+            first, size = self._end, self._shop.rng.randrange(1, 150)
+            self._end = min(first + size, len(self._shop.topic))
+            one._micro_batch(MicroBatch(first, self._shop.topic[first : self._end]), 0)
 
 
 class WhileWaiting:

@@ -1,6 +1,5 @@
 """A home of an earlier version: what `lockstep upgrade` makes of it, killed anywhere or not."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -92,24 +91,6 @@ def test_each_workers_files_go_to_where_its_address_says(tmp_path: Path) -> None
         assert read_desired(settings, worker) is None
     assert workers(settings) == sorted(OWN)
     assert upgrade.upgrade(settings) == []
-
-
-def test_the_files_that_spark_names_by_their_paths_are_found_where_they_are_now(
-    tmp_path: Path,
-) -> None:
-    settings = settings_of(tmp_path)
-    remember_as_before(settings, StreamMode.TRANSACTION, "table")
-    before = folder_of_before(settings, StreamMode.TRANSACTION)
-    metadata = identity.checkpoint_in(before) / "state" / "0" / "_metadata" / "v2" / "0"
-    metadata.parent.mkdir(parents=True)
-    schema = metadata.parents[2] / "_stateSchema" / "default" / "0_a"
-    metadata.write_text(f'v2\n{{"stateSchemaFilePaths":["file:{schema}"]}}')
-    schema.parent.mkdir(parents=True)
-    schema.touch()
-    upgrade.upgrade(settings)
-    now = mode_folder(settings, StreamMode.TRANSACTION) / metadata.relative_to(before)
-    (path,) = json.loads(now.read_text().split("\n", 1)[1])["stateSchemaFilePaths"]
-    assert Path(path.removeprefix("file:")).exists()
 
 
 def test_no_stream_is_rebuilt_next_to_a_table_that_is_not_moved(tmp_path: Path) -> None:

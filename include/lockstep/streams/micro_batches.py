@@ -1,29 +1,36 @@
 """A stream's own query of Spark Structured Streaming: its records come in micro-batches.
 
+A start, step by step:
+
+1. the query starts at the change topic's end, with a checkpoint of its own, which nothing of an
+   earlier start needs: the table alone says what it holds;
+2. what lies between the table's resume offset and that end is read by a consumer, and written:
+   Spark would take twice as long for a backlog (docs/decisions/streams.md);
+3. the first micro-batch waits for the end of that.
+
 A micro-batch, step by step:
 
 1. read: offset and value of its records come to the driver (bounded by maxOffsetsPerTrigger);
-2. on the first one after a start, what lies between the table's resume offset and it is read again
-   (if a stage holds records back, also the micro-batch itself: what comes twice does no harm);
-3. decode and follow: the tracker releases the transactions that are whole now;
-4. write: the sink commits them with the frontier; only this commit counts.
-
-A micro-batch that Spark runs again is recognised by its offsets and changes nothing.
+2. decode and follow: the tracker releases the transactions that are whole now;
+3. write: the sink commits them with the frontier; only this commit counts.
 """
 
+import shutil
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 
 from lockstep.cdc.transactions import IncompleteTransaction
-from lockstep.errors import StreamError
+from lockstep.errors import LockstepError, StreamError
 from lockstep.faults import Point, in_mode, reach
 from lockstep.settings import Settings
 from lockstep.sources import change_topic
-from lockstep.streams.follower import Follower
+from lockstep.streams.follower import Follower, Records
 from lockstep.streams.runner import Position, Runner
 
 if TYPE_CHECKING:
@@ -68,31 +75,51 @@ class MicroBatches(Runner):
         self._spark, self._checkpoint_location, self._stage = spark, checkpoint_location, stage
         self._at_work = threading.Lock()
         self._stopping = False
-        self._is_first = True
+        self._caught_up = threading.Event()
+        self._caught_up.set()
         self._query: StreamingQuery | None = None
 
     def start(self, neighbours: int = 0) -> None:
-        """Start the query; it goes on where its checkpoint location says."""
+        """Start the query at the topic's end, and read up to there. Raises StreamError."""
         self.neighbours = neighbours
-        pause_seconds = max(self._sink.pause_seconds, neighbours * SHARE_SECONDS)
+        topic = self._follower.topic
+        end = max(self._sink.reached.resume_offset, change_topic.end_offset(self._settings, topic))
+        self._caught_up.clear()
+        self._start_query(end, topic)
+        threading.Thread(
+            target=self._catch_up, args=(end,), name=f"{self.name} catching up", daemon=True
+        ).start()
+
+    def _start_query(self, first_offset: int, topic: str) -> None:
+        pause_seconds = max(self._sink.pause_seconds, self.neighbours * SHARE_SECONDS)
         records = change_topic.stream(
             self._spark,
             self._settings,
-            first_offset=self._sink.reached.resume_offset,
+            first_offset=first_offset,
             records_max=RECORDS_MAX,
-            topic=self._follower.topic,
+            topic=topic,
         )
         self._query = (
             (records if self._stage is None else self._stage.through(records))
             .writeStream.queryName(self.name)
-            .option("checkpointLocation", str(self._checkpoint_location))
+            .option("checkpointLocation", str(self._new_checkpoint()))
             .trigger(processingTime=f"{round(pause_seconds * 1000)} milliseconds")
             .foreachBatch(self._micro_batch)
             .start()
         )
 
+    def _new_checkpoint(self) -> "Path":
+        """A folder that no query has had: Spark goes on using that of one that has ended."""
+        for before in self._checkpoint_location.iterdir():
+            if before.is_dir():
+                shutil.rmtree(before, ignore_errors=True)
+            else:
+                before.unlink()
+        return self._checkpoint_location / uuid4().hex
+
     def stop(self) -> None:
         self._stopping = True
+        self._caught_up.wait()
         with self._at_work:
             pass  # one that begins from now on ends at once: it must find the lock free
         if self._query is not None:
@@ -118,42 +145,60 @@ class MicroBatches(Runner):
         return self._follower.feed.incomplete()
 
     def failure(self) -> BaseException | None:
-        if self._query is None or self._query.isActive:
+        if self._query is None or (self.error is None and self._query.isActive):
             return None
         return self.error or self._query.exception() or RuntimeError(f"{self.name} just ended")
 
+    def _catch_up(self, end: int) -> None:
+        """Write what the topic has before this offset, after the table's; until it is to stop."""
+        in_mode(self.name)
+        first = self._follower.tracker.next_offset
+        try:
+            for records in change_topic.read_again(
+                self._settings, first, end, self._follower.topic
+            ):
+                if self._stopping:
+                    return
+                self._take(records)
+        except BaseException as error:  # whatever it is, the micro-batches wait for this thread
+            if not isinstance(error, LockstepError):
+                traceback.print_exception(error)  # a defect, or Spark's: the log shows where
+            self.error = error
+        finally:
+            self._caught_up.set()
+
     def _micro_batch(self, records: "DataFrame", _number: int) -> None:
         with self._at_work:
-            if self._stopping:
-                # Not merely returned: this micro-batch must not count as done.
-                raise StreamError(f"{self.name} is being stopped")
+            self._require_going_on()
             in_mode(self.name)
-            started = time.monotonic()
             try:
-                self._take(self._collected(records).sort_by("offset"))
-                self._sink.maintain()
-                reach(Point.BEFORE_NEXT_RECORDS)
+                collected = self._collected(records)
+                self._caught_up.wait()
+                self._require_going_on()
+                self._take(collected)
             except BaseException as error:
-                self.error = error
+                self.error = self.error or error
                 raise
-            self.progress.write_seconds = time.monotonic() - started
-            self.progress.note()
 
-    def _collected(self, records: "DataFrame") -> pa.Table:
+    def _require_going_on(self) -> None:
+        """Raises StreamError: a micro-batch that just ended would count as done."""
+        if self._stopping or self.error is not None:
+            raise StreamError(f"{self.name} is being stopped")
+
+    def _collected(self, records: "DataFrame") -> Records:
+        """In the order of their offsets."""
         collected = records.toArrow()
-        return collected if self._stage is None else self._stage.unpacked(collected)
+        if self._stage is not None:
+            collected = self._stage.unpacked(collected)
+        in_order = collected.sort_by("offset")
+        offsets, values = (in_order[name].to_pylist() for name in ("offset", "value"))
+        return list(zip(offsets, values, strict=True))
 
-    def _take(self, records: pa.Table) -> None:
-        """Steps 2 to 4 for the records of one micro-batch."""
-        if not records.num_rows:
-            return
-        offsets = records["offset"].to_pylist()
-        if self._is_first:
-            end = offsets[0] if self._stage is None else offsets[-1] + 1
-            again = change_topic.read_again(
-                self._settings, self._follower.tracker.next_offset, end, self._follower.topic
-            )
-            for stretch in again:
-                self._follower.follow(stretch)
-            self._is_first = False
-        self._follower.follow(list(zip(offsets, records["value"].to_pylist(), strict=True)))
+    def _take(self, records: Records) -> None:
+        """Write what is whole with these records."""
+        started = time.monotonic()
+        self._follower.follow(records)
+        self._sink.maintain()
+        reach(Point.BEFORE_NEXT_RECORDS)
+        self.progress.write_seconds = time.monotonic() - started
+        self.progress.note()

@@ -7,7 +7,6 @@ may be done again: after a kill at any point, upgrade again.
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
@@ -99,18 +98,9 @@ def _move_workers(settings: Settings) -> Iterator[str]:
             if target.exists():
                 shutil.rmtree(leaving, ignore_errors=True)
                 target.rename(leaving)
-            _name_state(folder, target)
             folder.rename(target)
             yield f"{folder} is now {target}"
         shutil.rmtree(leaving, ignore_errors=True)
-
-
-def _name_state(folder: Path, target: Path) -> None:
-    """Spark's bookkeeping of a state store names its files by their absolute paths."""
-    for file in identity.checkpoint_in(folder).glob("state/*/_metadata/v2/*"):
-        text = file.read_text(encoding="utf-8")
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-        file.write_text(text.replace(f"{folder}/", f"{target}/"), encoding="utf-8")
 
 
 def _to_be_moved(settings: Settings) -> Iterator[str]:
