@@ -141,6 +141,33 @@ def test_streams_of_one_position_have_one_reader_which_reads_each_record_once(
         one.stop()
 
 
+def test_streams_that_start_together_have_one_reader_of_a_backlog(
+    home: Settings, topic: Topic
+) -> None:
+    gathered = threading.Event()
+    envelopes = GivenUp(list, EnvelopeDecoder("changes"))
+    readers = SourceReaders(home, envelopes, xid_near=100, gathered=gathered)
+    topic.add_orders(*range(1, 51))
+    streams = [Stream(readers) for _ in range(3)]
+    assert topic.handed_out == 0
+    gathered.set()
+    await_that(lambda: all(len(one.commits) == 51 for one in streams))
+    assert topic.handed_out == len(topic.values)
+    for one in streams:
+        one.stop()
+
+
+def test_a_reader_does_not_wait_for_long_for_streams_that_start_with_it(
+    home: Settings, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_reader, "GATHER_SECONDS", PAUSE_SECONDS)
+    envelopes = GivenUp(list, EnvelopeDecoder("changes"))
+    readers = SourceReaders(home, envelopes, xid_near=100, gathered=threading.Event())
+    stream = Stream(readers)
+    await_that(lambda: stream.commits == [0])
+    stream.stop()
+
+
 def test_one_that_begins_later_reads_alone_until_it_has_caught_up(
     readers: SourceReaders, topic: Topic
 ) -> None:

@@ -105,6 +105,7 @@ class Driver:
         self._unreadable: dict[str, Exception] = {}
         self._spark: SparkSession | None = None
         self._maker: RunnerMaker | None = None
+        self._gathered = threading.Event()
 
     def run(self) -> int:
         """Returns 0 when every mode was stopped on purpose, 2 when one failed.
@@ -183,7 +184,9 @@ class Driver:
         xid_near = current_xid(self._settings)
         if self._maker is None:
             modes = self._modes[HISTORY]
-            self._maker = RunnerMaker.of(self._settings, self._spark, modes, xid_near)
+            self._maker = RunnerMaker.of(
+                self._settings, self._spark, modes, xid_near, self._gathered
+            )
         self._maker.readers.xid_near = xid_near
         return self._maker
 
@@ -225,6 +228,7 @@ class Driver:
         self._host_history()
         for mode in [mode for mode in self._wanted if mode in self._leases]:
             self._start(mode)
+        self._gathered.set()
         self._capture.start()
         self._watch()
 

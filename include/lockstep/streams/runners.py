@@ -1,5 +1,6 @@
 """Which runner a stream has: the source's reader, or a query of Spark's own."""
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,14 +32,19 @@ class RunnerMaker:
 
     @classmethod
     def of(
-        cls, settings: Settings, spark: "SparkSession", modes: Modes, xid_near: int
+        cls,
+        settings: Settings,
+        spark: "SparkSession",
+        modes: Modes,
+        xid_near: int,
+        gathered: threading.Event | None = None,
     ) -> "RunnerMaker":
         """For the source of these modes. xid_near: a transaction id of about now.
 
-        Raises StreamError when Kafka does not answer.
+        gathered: as of SourceReaders. Raises StreamError when Kafka does not answer.
         """
         given_up = GivenUp(modes.look, EnvelopeDecoder(modes.plan.change_topic))
-        return cls(settings, spark, SourceReaders(settings, given_up, xid_near))
+        return cls(settings, spark, SourceReaders(settings, given_up, xid_near, gathered))
 
     def runner(
         self, modes: Modes, mode: str, sink: Sink, checkpoint_location: Path, name: str

@@ -3,10 +3,10 @@
 A reader decodes each record but for its row, follows the transactions, and hands the whole ones to
 its streams; each reads the rows that it needs, and writes as soon as it is free. A stream that
 starts, or has fallen behind, has a reader of its own, from its table's offset on, unless one is
-just there. Once a reader is near the one that is furthest ahead, its streams go over to that: the
-one ahead fills a queue for them, too, and the one behind goes on until it has delivered what that
-queue lacks. So every transaction after a stream's frontier comes to it, some twice, which it
-passes over.
+just there; those that start together have one. Once a reader is near the one that is furthest
+ahead, its streams go over to that: the one ahead fills a queue for them, too, and the one behind
+goes on until it has delivered what that queue lacks. So every transaction after a stream's frontier
+comes to it, some twice, which it passes over.
 """
 
 import threading
@@ -32,6 +32,8 @@ POLL_SECONDS = 0.25
 """A reader to which nothing comes looks so often for what is asked of it."""
 ROOM_SECONDS = 0.01
 """Between two looks of a reader whose streams have no room."""
+GATHER_SECONDS = 10.0
+"""A reader waits so long at most for the streams that start with it."""
 NEAR_RECORDS = 20_000
 """So many records behind the one that is furthest ahead, a reader's streams go over to it."""
 
@@ -42,9 +44,20 @@ class SourceReaders:
     lock: for which streams each of them has.
     """
 
-    def __init__(self, settings: Settings, given_up: GivenUp, xid_near: int) -> None:
-        """given_up: of the topic, with an EnvelopeDecoder. xid_near: as of TransactionTracker."""
+    def __init__(
+        self,
+        settings: Settings,
+        given_up: GivenUp,
+        xid_near: int,
+        gathered: threading.Event | None = None,
+    ) -> None:
+        """given_up: of the topic, with an EnvelopeDecoder. xid_near: as of TransactionTracker.
+
+        gathered: set once the streams that are to have one reader have all subscribed; none begins
+            to read before that. None: each reads at once.
+        """
         self.settings, self.given_up, self.xid_near = settings, given_up, xid_near
+        self._gathered = gathered
         self.lock = threading.Lock()
         self._readers: list[SourceReader] = []
 
@@ -80,6 +93,11 @@ class SourceReaders:
         """The reader furthest ahead; None if it is this one. For one that holds the lock."""
         lead = max(self._living(), key=lambda one: one.position.next_offset, default=reader)
         return None if lead is reader else lead
+
+    def wait_for_others(self) -> None:
+        """Until the streams that start together have subscribed, but not for long."""
+        if self._gathered is not None:
+            self._gathered.wait(GATHER_SECONDS)
 
     def _living(self) -> "list[SourceReader]":
         self._readers = [one for one in self._readers if not one.is_over]
@@ -144,6 +162,7 @@ class SourceReader:
         topic, first = self._readers.given_up.topic, self.tracker.next_offset
         error: BaseException | None = StreamError("the source's reader just ended")
         try:
+            self._readers.wait_for_others()
             with topic_reading(self._readers.settings, topic, first) as reading:
                 while not self._is_done():
                     self._take(reading.records(RECORDS_MAX, POLL_SECONDS))
