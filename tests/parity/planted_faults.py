@@ -217,6 +217,15 @@ def never_true(_: Tables, change: dict, __: random.Random) -> dict:
     return change | {"table_name": "a table that never was"}
 
 
+def planted_in(tables: Tables, change: dict, rng: random.Random) -> tuple[Fault, str]:
+    """One of the faults that can be planted in this change, and the class of its difference."""
+    for fault in rng.sample(FAULTS, len(FAULTS)):
+        found = fault(tables, change)
+        if found is not None:
+            return fault, found
+    raise AssertionError(f"no fault can be planted in {change}")
+
+
 def of_another_moment(tables: Tables, change: dict, rng: random.Random) -> dict:
     last = len(tables.history.transactions) - rng.randint(0, 20)
     seen = seen_by(rng, tables.history.transactions, last, frozenset())

@@ -44,6 +44,7 @@ from tests.parity.planted_faults import (
     Tables,
     found_in,
     is_wrong,
+    planted_in,
     row_lost,
     some_evening,
 )
@@ -166,11 +167,9 @@ def test_each_planted_fault_is_found_in_its_class_and_nothing_else_is(
         tables = Tables(history, tmp_path / str(number))
         expected = history.expected()
         for change in rng.sample(tables.live(), FAULTS_OF_A_ROUND):
-            fault = rng.choice(FAULTS)
-            found = fault(tables, change)
-            if found is not None:
-                expected[change["order_id"]] = found
-                planted[fault.__name__] += 1
+            fault, found = planted_in(tables, change, rng)
+            expected[change["order_id"]] = found
+            planted[fault.__name__] += 1
         assert found_in(tables.compare(spark, Mode.LOOKUP)) == expected, number
     assert planted.total() >= 200
     assert set(planted) == {fault.__name__ for fault in FAULTS}
