@@ -99,7 +99,7 @@ def read_again(
 ) -> Iterator[list[tuple[int, bytes | None]]]:
     """(offset, value) of all records with first <= offset < end, in slices.
 
-    Raises StreamError when the broker does not give them.
+    A broker that is away is waited for. Raises StreamError when it does not give them.
     """
     topic = topic or settings.names.change_topic
     if first >= end:
@@ -109,11 +109,11 @@ def read_again(
         heard = time.monotonic()
         while True:
             messages = reader.consume(SLICE_RECORDS, timeout=0.5)
-            if messages:
+            found = [_checked(message) for message in messages if not _is_none(message)]
+            if found or any(map(is_end, messages)):
                 heard = time.monotonic()
             elif time.monotonic() - heard > QUIET_SECONDS_MAX:
                 raise _silent(settings, first, end, topic)
-            found = [_checked(message) for message in messages if not is_end(message)]
             yield [(offset, value) for offset, value in found if offset < end]
             if any(offset >= end - 1 for offset, _ in found) or _position(reader, topic) >= end:
                 return
