@@ -5,7 +5,6 @@ One stack, on which each test goes on from what the ones before left.
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -33,11 +32,11 @@ from lockstep.streams.errors import (
     OtherDatabaseError,
     SlotLostError,
     SlotRecreatedError,
-    StreamCheckpointMissingError,
+    StreamIdentityMissingError,
     TopicRecreatedError,
     TopicUnknownError,
 )
-from lockstep.streams.identity import checkpoint_location, claim, read_remembered, table_of
+from lockstep.streams.identity import claim, identity_path, read_remembered, table_of
 from lockstep.supervise import launcher
 from lockstep.supervise.heartbeat import DriverState, read_heartbeat
 from lockstep_tools.soak.catching_up import wait_until_caught_up
@@ -137,14 +136,14 @@ def test_another_database_at_the_address_is_named(stack: Settings, tmp_path: Pat
     claim(stack, StreamMode.OUTBOX)
 
 
-def test_a_deleted_checkpoint_is_named_and_a_rebuild_gives_the_same_tables(
+def test_a_deleted_identity_is_named_and_a_rebuild_gives_the_same_tables(
     stack: Settings,
 ) -> None:
     tables = [table_of(stack.names, StreamMode.TEMPORAL), SOURCE_HISTORY]
     before = [content(stack, table) for table in tables]
     assert all(before)
-    shutil.rmtree(checkpoint_location(stack, StreamMode.TEMPORAL))
-    with pytest.raises(StreamCheckpointMissingError, match="stream rebuild temporal"):
+    identity_path(stack, StreamMode.TEMPORAL).unlink()
+    with pytest.raises(StreamIdentityMissingError, match="stream rebuild temporal"):
         claim(stack, StreamMode.TEMPORAL)
     done = rebuild(stack, StreamMode.TEMPORAL)
     assert done.returncode == 0, done.stderr

@@ -89,4 +89,3 @@ def write_orders(
         found = [{**values, "order_id": order} for order in orders]
         rows = rows.from_pylist(found, schema=log.schema)
     log.append(rows, frontier, frontier)
-    identity.checkpoint_location(settings, MODE).mkdir(parents=True, exist_ok=True)

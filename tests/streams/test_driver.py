@@ -26,7 +26,6 @@ def hosting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     """A driver of two modes with their leases; its history cannot be read."""
     for module, name, value in (
         (driver.identity, "claim", SimpleNamespace(capture_id=1)),
-        (driver.identity, "checkpoint_location", tmp_path),
         (driver, "current_xid", 1),
         (driver, "is_alive", True),
     ):

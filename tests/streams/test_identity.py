@@ -24,14 +24,13 @@ from lockstep.streams.errors import (
     PublicationChangedError,
     SlotLostError,
     SlotRecreatedError,
-    StreamCheckpointMissingError,
+    StreamIdentityMissingError,
     TopicIncompleteError,
     TopicRecreatedError,
     TopicUnknownError,
 )
 from lockstep.streams.identity import (
     JOINED_WITH_HISTORY,
-    checkpoint_location,
     claim,
     identity_path,
 )
@@ -122,11 +121,6 @@ def test_a_service_that_is_silent_is_no_evidence(stream: Settings, services: Ser
     assert PostgresUnavailableError.restart_helps
 
 
-def remove_checkpoint(settings: Settings) -> Path:
-    shutil.rmtree(checkpoint_location(settings, MODE))
-    return checkpoint_location(settings, MODE)
-
-
 def remove_identity(settings: Settings) -> Path:
     identity_path(settings, MODE).unlink()
     return identity_path(settings, MODE)
@@ -142,17 +136,15 @@ def remove_table(settings: Settings) -> Path:
     return Path(open_log(settings, MODE).uri)
 
 
-@pytest.mark.parametrize(
-    "harm", [remove_checkpoint, remove_identity, damage_identity, remove_table]
-)
+@pytest.mark.parametrize("harm", [remove_identity, damage_identity, remove_table])
 def test_a_part_that_is_missing_stops_a_start_by_name(
     stream: Settings, harm: Callable[[Settings], Path]
 ) -> None:
     lost = harm(stream)
-    with pytest.raises(StreamCheckpointMissingError, match="stream rebuild outbox") as raised:
+    with pytest.raises(StreamIdentityMissingError, match="stream rebuild outbox") as raised:
         claim(stream, MODE)
     assert str(lost) in str(raised.value)
-    assert not StreamCheckpointMissingError.restart_helps
+    assert not StreamIdentityMissingError.restart_helps
 
 
 @pytest.mark.parametrize("mode", JOINED_WITH_HISTORY)
@@ -163,13 +155,12 @@ def test_a_history_made_anew_stops_the_modes_that_join_with_it(
     modes.make_table(HISTORY)
     modes.make_table(mode)
     claim(home, mode)
-    checkpoint_location(home, HISTORY).mkdir()  # Spark does
     modes.sink_of(None, HISTORY, 1).write([], 110, 5, 0)
     claim(home, mode)
     uri = home.table_uri(SOURCE_HISTORY)
     shutil.rmtree(uri)
     modes.make_table(HISTORY)
-    with pytest.raises(StreamCheckpointMissingError, match="stream rebuild temporal") as raised:
+    with pytest.raises(StreamIdentityMissingError, match="stream rebuild temporal") as raised:
         claim(home, mode)
     assert uri in str(raised.value)
 

@@ -10,8 +10,8 @@ from lockstep.settings import Settings
 from lockstep.sinks.append_log import Reached, capture_id_of, reached_of
 from lockstep.sources.delta import open_table, table_uris
 from lockstep.streams import identity, rebuild
-from lockstep.streams.errors import StreamCheckpointMissingError
-from lockstep.streams.identity import Capture, checkpoint_location, claim
+from lockstep.streams.errors import StreamIdentityMissingError
+from lockstep.streams.identity import Capture, claim
 from lockstep.streams.runner import Position
 from lockstep.supervise.errors import StreamFailedError
 from lockstep.supervise.folder import mode_folder
@@ -65,7 +65,6 @@ def test_the_new_table_takes_the_old_ones_place(stream: Settings) -> None:
     assert (made.rows, made.frontier) == (len(NEW), 120)
     assert orders(stream) == list(NEW)
     assert reached_of(open_table(open_log(stream, MODE).uri)).frontier == 120
-    assert checkpoint_location(stream, MODE).exists()
     assert not (Path(stream.lakehouse) / ".rebuild").exists()
     assert list(table_uris(stream)) == ["orders_enriched__outbox"]
     claim(stream, MODE)
@@ -127,7 +126,7 @@ def test_dying_within_the_switch_is_told_and_mended_by_rebuilding_again(
         die_at(patch, *module_and_point)
         with pytest.raises(Died):
             rebuild.rebuild(stream, MODE)
-    with pytest.raises(StreamCheckpointMissingError):
+    with pytest.raises(StreamIdentityMissingError):
         claim(stream, MODE)
     rebuild.rebuild(stream, MODE)
     assert orders(stream) == list(NEW)

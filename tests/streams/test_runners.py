@@ -30,6 +30,6 @@ def test_the_reader_serves_all_but_transaction_unless_micro_batches_are_asked_fo
     maker = RunnerMaker.of(settings, None, modes, xid_near=100)
     runner = maker.runner(modes, mode, sink, location, "a name")
     assert (type(runner), runner.name) == (kind, "a name")
-    assert location.is_dir()
+    assert location.exists() is (kind is MicroBatches)
     is_staged = kind is MicroBatches and runner._stage is not None
     assert is_staged is (mode == StreamMode.TRANSACTION)

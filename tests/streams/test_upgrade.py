@@ -30,7 +30,7 @@ from tests.streams.topics import settings_of
 
 @pytest.fixture
 def home(tmp_path: Path) -> Settings:
-    """Its history has rows, an identity and a checkpoint location."""
+    """Its history has rows and an identity."""
     settings = settings_of(tmp_path)
     uri = settings.table_uri(f"pizzeria/{HISTORY_OF_BEFORE}")
     write_deltalake(uri, pa.table({"id": [1, 2]}))
@@ -41,7 +41,6 @@ def home(tmp_path: Path) -> Settings:
 def remember_as_before(settings: Settings, mode: str, generation: str) -> None:
     """In the folder that earlier versions gave the worker."""
     remember(settings, mode, generation)
-    identity.checkpoint_location(settings, mode).mkdir()
     mode_folder(settings, mode).rename(folder_of_before(settings, mode))
 
 
@@ -65,7 +64,6 @@ def test_the_history_of_before_goes_with_what_its_writer_remembers(home: Setting
     assert str(mode_folder(home, HISTORY)) in moved
     assert SOURCE_HISTORY in removed
     assert is_of_this_version(home)
-    assert not identity.checkpoint_location(home, HISTORY).exists()
     assert upgrade.upgrade(home) == []
 
 
@@ -87,7 +85,6 @@ def test_each_workers_files_go_to_where_its_address_says(tmp_path: Path) -> None
     assert len(upgrade.upgrade(settings)) == len(OWN)
     for worker in OWN:
         assert identity.read_remembered(settings, worker).generation == worker
-        assert identity.checkpoint_location(settings, worker).is_dir()
         assert read_desired(settings, worker) is None
     assert workers(settings) == sorted(OWN)
     assert upgrade.upgrade(settings) == []
@@ -137,10 +134,8 @@ def test_a_history_that_was_rebuilt_already_is_left_alone(home: Settings) -> Non
     """After an upgrade that was broken off before it had removed the one of before."""
     shutil.rmtree(folder_of_before(home, HISTORY))
     remember(home, HISTORY, "of the source's history")
-    identity.checkpoint_location(home, HISTORY).mkdir()
     upgrade.upgrade(home)
     assert identity.read_remembered(home, HISTORY).generation == "of the source's history"
-    assert identity.checkpoint_location(home, HISTORY).exists()
 
 
 @pytest.mark.parametrize("worker", [StreamMode.OUTBOX, HISTORY])

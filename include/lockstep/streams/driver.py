@@ -41,7 +41,7 @@ from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.heartbeats import Beats, DatabaseClock
 from lockstep.streams.modes import Modes
 from lockstep.streams.runner import Runner
-from lockstep.streams.runners import RunnerMaker
+from lockstep.streams.runners import RunnerMaker, checkpoint_location
 from lockstep.streams.versions import SharedVersions
 from lockstep.supervise import lease, source_driver
 from lockstep.supervise.desired import DesiredState, read_desired
@@ -173,9 +173,9 @@ class Driver:
         modes.make_table(own_mode)
         claimed = identity.claim(of, own_mode)
         self._capture.follow(mode, claimed)
-        location = identity.checkpoint_location(of, own_mode)
         sink = modes.sink_of(self._spark, own_mode, claimed.capture_id, progressed=progressed)
-        modes.begin(own_mode, sink, location, progressed)
+        modes.begin(own_mode, sink, progressed)
+        location = checkpoint_location(of, own_mode)
         runner = self._runner_maker().runner(modes, own_mode, sink, location, mode)
         runner.start(neighbours=len(self._hosted) - 1)
         return runner

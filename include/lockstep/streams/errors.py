@@ -114,8 +114,8 @@ class OtherDatabaseError(StreamError):
         self.mode, self.expected, self.found = mode, expected, found
 
 
-class StreamCheckpointMissingError(StreamError):
-    """Of a stream's table, identity.json and checkpoint_location something is gone."""
+class StreamIdentityMissingError(StreamError):
+    """Of a stream's table and its identity.json one is gone, damaged, or of another table."""
 
     restart_helps = False
 

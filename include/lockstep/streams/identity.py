@@ -35,7 +35,7 @@ from lockstep.streams.errors import (
     PublicationChangedError,
     SlotLostError,
     SlotRecreatedError,
-    StreamCheckpointMissingError,
+    StreamIdentityMissingError,
     TopicIncompleteError,
     TopicRecreatedError,
     TopicUnknownError,
@@ -88,16 +88,6 @@ def table_of(names: PipelineNames, mode: str) -> str:
 
 def identity_path(settings: Settings, mode: str) -> Path:
     return mode_folder(settings, mode) / "identity.json"
-
-
-def checkpoint_location(settings: Settings, mode: str) -> Path:
-    """The folder of Spark's own bookkeeping of the mode's query."""
-    return checkpoint_in(mode_folder(settings, mode))
-
-
-def checkpoint_in(folder: Path) -> Path:
-    """The same in a worker's folder."""
-    return folder / "checkpoint"
 
 
 @dataclass(frozen=True)
@@ -263,31 +253,26 @@ def read_remembered(settings: Settings, mode: str) -> StreamIdentity | None:
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StreamCheckpointMissingError(mode, f"{path} is damaged ({error})") from error
+        raise StreamIdentityMissingError(mode, f"{path} is damaged ({error})") from error
 
 
 def require_whole(settings: Settings, mode: str, remembered: StreamIdentity | None) -> None:
-    """Raise StreamCheckpointMissingError unless table, identity and checkpoint_location are there.
+    """Raise StreamIdentityMissingError unless the table and its identity are there.
 
     A table without a frontier has nothing yet, so that nothing can be missing.
     """
     generation = _generation(settings, mode)
     uri, path = settings.table_uri(table_of(settings.names, mode)), identity_path(settings, mode)
     if remembered is not None and remembered.generation != generation:
-        raise StreamCheckpointMissingError(
+        raise StreamIdentityMissingError(
             mode, f"{path} is of the table {remembered.generation}, and {uri} is {generation}"
         )
     frontier = reached_of(open_table(uri)).frontier
     if frontier is None:
         return
     if remembered is None:
-        raise StreamCheckpointMissingError(
+        raise StreamIdentityMissingError(
             mode, f"{uri} has reached LSN {frontier}, but {path} is gone"
-        )
-    folder = checkpoint_location(settings, mode)
-    if not folder.exists():
-        raise StreamCheckpointMissingError(
-            mode, f"{uri} has reached LSN {frontier}, but its checkpoint_location {folder} is gone"
         )
 
 

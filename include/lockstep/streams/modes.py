@@ -3,12 +3,10 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.cdc.records import RecordDecoder
 from lockstep.cdc.transactions import OffsetRange
-from lockstep.host.files import make_private_folder
 from lockstep.model.modes import HISTORY, StreamMode
 from lockstep.pipeline.catalog import Catalog, TableName
 from lockstep.pipeline.errors import PipelineError
@@ -148,20 +146,17 @@ class Modes:
         self,
         mode: str,
         sink: Sink,
-        checkpoint_location: Path,
         progressed: Callable[[], None] = lambda: None,
     ) -> None:
         """Write the first rows of a new table whose pipeline begins with a side snapshot.
 
-        checkpoint_location: made before, for a table with a frontier has one, however soon its
-        stream ends. progressed: as in sink_of. Raises SideSnapshotMissingError for a pipeline that
+        progressed: as in sink_of. Raises SideSnapshotMissingError for a pipeline that
         reads a table whose rows are nowhere, StreamError when the snapshot's topic is not whole.
         """
         if mode == HISTORY or sink.reached.frontier is not None:
             return
         snapshot = self.snapshots.first_of(self.plan.captured)
         if snapshot is not None:
-            make_private_folder(checkpoint_location)
             decoder = self.decoder_of(mode).of_topic(self.snapshots.topic(snapshot))
             begin(self.settings, sink, snapshot, decoder, progressed)
 

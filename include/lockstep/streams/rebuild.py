@@ -4,9 +4,7 @@
 2. run the mode by its folder as it is now from the topic's first record on into a lakehouse of its
    own, .rebuild/<mode>, until it has passed the topic's end; the stream may run on meanwhile;
 3. stop the stream, hold its lease until the end, and take what came since;
-4. forget identity.json and the old checkpoint, switch the table's content in one commit, and
-   remember the identity. The next start begins a checkpoint at the new table's resume offset: those
-   of the rebuild cannot be moved, for Spark's state store keeps absolute paths.
+4. forget identity.json, switch the table's content in one commit, and remember the identity.
 
 Until the commit of step 4 the old table is what readers see, and nothing of it was touched. A crash
 in step 4 leaves no identity, so that the stream refuses to start; rebuilding again repairs whatever
@@ -43,7 +41,7 @@ from lockstep.streams import identity
 from lockstep.streams.identity import Capture
 from lockstep.streams.modes import JOINED, Modes
 from lockstep.streams.runner import Runner
-from lockstep.streams.runners import RunnerMaker
+from lockstep.streams.runners import RunnerMaker, checkpoint_location
 from lockstep.supervise import launcher, lease
 from lockstep.supervise.desired import DesiredState, write_desired
 from lockstep.supervise.errors import StreamBusyError, StreamFailedError
@@ -235,7 +233,8 @@ def _staging(settings: Settings, mode: str) -> Settings:
 
 
 def _new_checkpoint(settings: Settings, mode: str) -> Path:
-    return identity.checkpoint_location(settings, mode).with_name("checkpoint.rebuild")
+    """Not the stream's, which may run."""
+    return checkpoint_location(settings, mode).with_name("checkpoint.rebuild")
 
 
 def _remove(settings: Settings, mode: str) -> None:
@@ -279,7 +278,7 @@ def _fill(
     """Run the query until its new table holds all that the topic did when this began."""
     parts = Modes.of(settings)
     sink = parts.sink_of(spark, mode, capture.capture_id, staging)
-    parts.begin(mode, sink, _new_checkpoint(settings, mode))
+    parts.begin(mode, sink)
     maker = RunnerMaker.of(settings, spark, parts, current_xid(settings))
     runner = maker.runner(parts, mode, sink, _new_checkpoint(settings, mode), mode)
     runner.start()
@@ -330,9 +329,7 @@ def _require_same(settings: Settings, query: str, begun: Capture) -> None:
 def _switch(settings: Settings, staging: Settings, query: str, capture: Capture) -> int:
     """Step 4; returns the rows of the table."""
     identity.identity_path(settings, query).unlink(missing_ok=True)
-    shutil.rmtree(identity.checkpoint_location(settings, query), ignore_errors=True)
     table = identity.table_of(settings.names, query)
     rows = switch_content(settings.table_uri(table), staging.table_uri(table))
-    make_private_folder(identity.checkpoint_location(settings, query))
     identity.begin(settings, query, capture)
     return rows

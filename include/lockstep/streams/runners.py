@@ -17,6 +17,7 @@ from lockstep.streams.reader_runner import ReaderRunner
 from lockstep.streams.runner import Runner
 from lockstep.streams.sink import Sink
 from lockstep.streams.source_reader import SourceReaders
+from lockstep.supervise.folder import mode_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,18 +47,16 @@ class RunnerMaker:
         given_up = GivenUp(modes.look, EnvelopeDecoder(modes.plan.change_topic))
         return cls(settings, spark, SourceReaders(settings, given_up, xid_near, gathered))
 
-    def runner(
-        self, modes: Modes, mode: str, sink: Sink, checkpoint_location: Path, name: str
-    ) -> Runner:
+    def runner(self, modes: Modes, mode: str, sink: Sink, location: Path, name: str) -> Runner:
         """Of a mode of the pipeline, or of the history. name: in its driver.
 
-        checkpoint_location: made if it is not there; only a query of Spark's keeps something there.
-        Raises StreamError when Kafka does not answer.
+        location: made for a query of Spark's, which keeps something there. Raises StreamError when
+        Kafka does not answer.
         """
-        make_private_folder(checkpoint_location)
         given_up = modes.given_up(mode)
         if self.settings.stream_reading == "reader" and mode != StreamMode.TRANSACTION:
             return ReaderRunner(self.settings, name, sink, readers=self.readers, given_up=given_up)
+        make_private_folder(location)
         stage = _stage_of(mode)
         follower = Follower(
             self.settings,
@@ -67,7 +66,12 @@ class RunnerMaker:
             given_up=given_up,
             held_back=stage is not None,
         )
-        return MicroBatches(self.settings, follower, self.spark, checkpoint_location, stage)
+        return MicroBatches(self.settings, follower, self.spark, location, stage)
+
+
+def checkpoint_location(settings: Settings, mode: str) -> Path:
+    """The folder of Spark's own bookkeeping of the mode's query; a start needs nothing of it."""
+    return mode_folder(settings, mode) / "checkpoint"
 
 
 def _stage_of(mode: str) -> Stage | None:

@@ -208,5 +208,4 @@ def _forget_writer(settings: Settings, uri: str) -> None:
     """What the query that wrote the table remembers, unless that is of another table already."""
     remembered = identity.read_remembered(settings, HISTORY)
     if remembered is None or remembered.generation == str(DeltaTable(uri).metadata().id):
-        shutil.rmtree(identity.checkpoint_location(settings, HISTORY), ignore_errors=True)
         identity.identity_path(settings, HISTORY).unlink(missing_ok=True)
