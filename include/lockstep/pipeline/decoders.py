@@ -59,6 +59,7 @@ class RowDecoder:
     ) -> None:
         """types: of these columns at least. Raises CatalogError for a column the table lacks."""
         self.columns = tuple(table.column(name).name for name in columns)
+        self._names = [msgspec.json.encode(name) + b":" for name in self.columns]
         self._table = table.name
         self._types = [types[name] for name in self.columns]
         fields = [f"c{position}" for position in range(len(self.columns))]
@@ -78,8 +79,7 @@ class RowDecoder:
 
     def object_text(self, texts: Sequence[bytes]) -> str:
         """A JSON object that `decode` reads, of the columns' values in their order."""
-        names = (msgspec.json.encode(name) for name in self.columns)
-        pairs = (b"%b:%b" % pair for pair in zip(names, texts, strict=True))
+        pairs = [name + text for name, text in zip(self._names, texts, strict=True)]
         return (b"{%b}" % b",".join(pairs)).decode()
 
     def _decoding(self, typed: list[tuple[str, ValueType]]) -> Callable[[bytes | Raw], Struct]:
