@@ -41,9 +41,9 @@ for jar in sorted(registry.glob("*/*.jar")):
         cached.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(jar, str(cached) + ".part")
         pathlib.Path(str(cached) + ".part").rename(cached)
+        print("[SUCCESSFUL ] " + jar.name, flush=True)  # its reader is killed after "downloads"
         with (registry / "downloads").open("a") as downloads:
             downloads.write(jar.name + chr(10))
-        print("[SUCCESSFUL ] " + jar.name, flush=True)
         if (registry / "slow").exists():
             time.sleep(60)
     target = into / jar.parent.name / jar.name
