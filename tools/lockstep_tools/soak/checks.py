@@ -26,7 +26,7 @@ class Checks:
     settings: Settings
     followers: Mapping[StreamMode, VersionFollower]
     total: int | None = None
-    _of_before: list[Finding] = field(default_factory=list)
+    _of_versions_before: list[Finding] = field(default_factory=list)
 
     @classmethod
     def of(cls, settings: Settings, modes: Iterable[StreamMode]) -> "Checks":
@@ -49,7 +49,8 @@ class Checks:
         A stream forgets all but its newest versions (stream_versions_max), so this must come by
         every minute or so.
         """
-        self._of_before += [one for mode in self.followers for one in self._of_versions(mode)]
+        for mode in self.followers:
+            self._of_versions_before += self._of_versions(mode)
 
     def run(self, *, every_version: bool = True) -> list[Finding]:
         """Wait until every mode has caught up, then judge all; nothing else writes meanwhile.
@@ -58,10 +59,11 @@ class Checks:
         was written or compacted since the last call.
         """
         wait_until_caught_up(self.settings, self.followers, CAUGHT_UP_SECONDS_MAX)
-        findings, self._of_before = self._of_before, []
-        findings += [finding for mode in self.followers for finding in self._of(mode)]
+        findings = [finding for mode in self.followers for finding in self._of(mode)]
         if every_version:
-            findings += [finding for mode in self.followers for finding in self._of_versions(mode)]
+            self.follow()
+        findings += self._of_versions_before
+        self._of_versions_before = []
         if StreamMode.OUTBOX in self.followers:
             findings += check_published(self.settings)
         return findings
