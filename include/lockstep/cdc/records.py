@@ -94,7 +94,7 @@ Record = Change | Begin | End | SnapshotNotice | Tombstone | Skipped | Stray
 
 
 _PUBLIC = "public"
-_PUBLIC_SCHEMA = "public."
+_PUBLIC_SCHEMA = f"{_PUBLIC}."
 _JAVA_OBJECT = re.compile(r"[\w.$]*LogicalDecodingMessage\w*@[0-9a-f]+")
 
 

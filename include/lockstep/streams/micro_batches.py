@@ -15,7 +15,6 @@ A micro-batch, step by step:
 3. write: the sink commits them with the frontier; only this commit counts.
 """
 
-import shutil
 import threading
 import time
 import traceback
@@ -66,7 +65,8 @@ class MicroBatches(Runner):
         checkpoint_location: "Path",
         stage: Stage | None = None,
     ) -> None:
-        """follower: of records that are held back, if there is a stage.
+        """follower: of records that are held back, if there is a stage. checkpoint_location: a
+        folder for this stream alone.
 
         stage: None when the records come to the driver as they are.
         """
@@ -110,11 +110,6 @@ class MicroBatches(Runner):
 
     def _new_checkpoint(self) -> "Path":
         """A folder that no query has had: Spark goes on using that of one that has ended."""
-        for before in self._checkpoint_location.iterdir():
-            if before.is_dir():
-                shutil.rmtree(before, ignore_errors=True)
-            else:
-                before.unlink()
         return self._checkpoint_location / uuid4().hex
 
     def stop(self) -> None:

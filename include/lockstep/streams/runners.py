@@ -1,5 +1,6 @@
 """Which runner a stream has: the source's reader, or a query of Spark's own."""
 
+import shutil
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,12 +51,13 @@ class RunnerMaker:
     def runner(self, modes: Modes, mode: str, sink: Sink, location: Path, name: str) -> Runner:
         """Of a mode of the pipeline, or of the history. name: in its driver.
 
-        location: made for a query of Spark's, which keeps something there. Raises StreamError when
-        Kafka does not answer.
+        location: made, and emptied, for a query of Spark's, which keeps something there. Raises
+        StreamError when Kafka does not answer.
         """
         given_up = modes.given_up(mode)
         if self.settings.stream_reading == "reader" and mode != StreamMode.TRANSACTION:
             return ReaderRunner(self.settings, name, sink, readers=self.readers, given_up=given_up)
+        shutil.rmtree(location, ignore_errors=True)  # nothing needs that of an earlier start
         make_private_folder(location)
         stage = _stage_of(mode)
         follower = Follower(
