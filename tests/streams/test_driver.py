@@ -14,7 +14,7 @@ from lockstep.pipeline.catalog import TableName
 from lockstep.pipeline.decoders import UnreadableColumnError
 from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
-from lockstep.streams import driver
+from lockstep.streams import driver, history_tries
 from lockstep.streams.driver import Driver
 from lockstep.supervise import lease
 from lockstep.supervise.desired import DesiredState, desired_path, write_desired
@@ -102,7 +102,7 @@ def test_a_history_that_fails_fails_no_mode_and_is_tried_again_after_a_pause(
     hosting._start = lambda mode: (tried.append(mode), start(mode))
     for _ in range(3):
         hosting._host_history()
-    clock[0] += driver.HISTORY_PAUSE_SECONDS
+    clock[0] += history_tries.PAUSE_SECONDS
     hosting._host_history()
     assert tried == [HISTORY, HISTORY]
     assert not hosting.failures

@@ -25,13 +25,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.errors import LockstepError, StreamError
 from lockstep.host.memory import FreeMemory
 from lockstep.model.modes import HISTORY
 from lockstep.observe.stream_metrics import StreamMetrics
-from lockstep.pipeline.catalog import TableName
-from lockstep.pipeline.decoders import UnreadableColumnError
 from lockstep.pipeline.errors import PipelineError
 from lockstep.settings import Settings
 from lockstep.sources.capture import current_xid
@@ -39,6 +36,7 @@ from lockstep.spark import is_alive, stream_session
 from lockstep.streams import identity
 from lockstep.streams.capture_watch import CaptureWatch
 from lockstep.streams.heartbeats import Beats, DatabaseClock
+from lockstep.streams.history_tries import HistoryTries
 from lockstep.streams.modes import Modes
 from lockstep.streams.runner import Runner
 from lockstep.streams.runners import RunnerMaker, checkpoint_location
@@ -61,9 +59,6 @@ JVM_ENDS_SECONDS = 1.0
 """Since a stream failed, for the JVM's end to show: its connections break first."""
 SETTLED_SECONDS = 10.0
 """Since a stream joined, before those that run already get their new share of the cores."""
-HISTORY_PAUSE_SECONDS = 30.0
-"""After the writer of the history failed, before it is tried again; also after a record that cannot
-be read: once that is given up with `lockstep stream skip`, the writer goes on by itself."""
 
 
 class Driver:
@@ -95,8 +90,7 @@ class Driver:
         self._clock, self._metrics = DatabaseClock(settings), StreamMetrics(settings)
         self._free_memory = FreeMemory()
         self._beaten = 0.0
-        self._history_not_before = 0.0
-        self._unread: set[tuple[TableName, str]] = set()
+        self._history = HistoryTries()
         self._modes: dict[str, Modes] = {}
         self._versions = SharedVersions()
         self._asked_to_stop = threading.Event()
@@ -361,7 +355,7 @@ class Driver:
 
     def _host_history(self) -> None:
         """Write the source's history from now on, unless another driver does."""
-        if HISTORY in self._leases or time.monotonic() < self._history_not_before:
+        if HISTORY in self._leases or not self._history.is_due:
             return
         try:
             held_by_another = lease.holder(self._settings, HISTORY) is not None
@@ -372,10 +366,10 @@ class Driver:
             return
         except (LockstepError, OSError) as error:  # of its files, not of the other modes
             log.warning("the history cannot be hosted: %s", error)
-            self._history_not_before = time.monotonic() + HISTORY_PAUSE_SECONDS
+            self._history.pause()
             return
         with suppress(LockstepError):  # then by the folders as they were
-            self._modes[HISTORY] = Modes.of(self._streams[HISTORY][0], self._unread, self._versions)
+            self._modes[HISTORY] = self._history_modes(HISTORY)
         self._start(HISTORY)
 
     def _renew_history(self, mode: str) -> None:
@@ -383,9 +377,8 @@ class Driver:
 
         What it left out and the stream reads is tried again: the column may be as it was.
         """
-        tables = self._modes[mode].plan.tables.values()
-        self._unread -= {(table.name, column) for table in tables for column in table.columns}
-        modes = Modes.of(self._streams[mode][0], self._unread, self._versions)
+        self._history.read_again(self._modes[mode].plan.tables.values())
+        modes = self._history_modes(mode)
         if modes.kept == self._modes[HISTORY].kept or HISTORY not in self._runners:
             return
         self._end(self._runners.pop(HISTORY))
@@ -393,6 +386,10 @@ class Driver:
         self._streams[HISTORY] = self._streams[mode][0], HISTORY
         self._modes[HISTORY] = modes
         self._start(HISTORY)
+
+    def _history_modes(self, stream: str) -> Modes:
+        """What the history of the stream's source goes by. Raises LockstepError."""
+        return Modes.of(self._streams[stream][0], self._history.unread, self._versions)
 
     def _drop(self, mode: str, failure: BaseException | None = None) -> None:
         """End one mode, say how it ended, and give its lease back."""
@@ -422,33 +419,11 @@ class Driver:
             self._drop(mode, failure)
 
     def _note_failure(self, mode: str, failure: BaseException) -> None:
-        """A history that failed fails no mode: it is tried again, unless that cannot help."""
         log.error("%s has ended: %s", mode, failure)
-        if mode != HISTORY:
+        if mode == HISTORY:
+            self._history.note_failure(failure, self._modes[HISTORY])
+        else:
             self.failures[mode] = failure
-            return
-        if self._leaves_out(failure):
-            self._history_not_before = 0.0
-            return
-        helps = getattr(failure, "restart_helps", True) or isinstance(failure, PoisonedRecordError)
-        pause_seconds = HISTORY_PAUSE_SECONDS if helps else math.inf
-        self._history_not_before = time.monotonic() + pause_seconds
-
-    def _leaves_out(self, failure: BaseException) -> bool:
-        """Whether the history goes on without the column that it cannot read.
-
-        The streams that read it stop by its name; those of other pipelines need the rest.
-        """
-        why = failure.__cause__
-        if not isinstance(why, UnreadableColumnError):
-            return False
-        is_key = why.column in self._modes[HISTORY].captured[why.table].key
-        column = why.table, why.column
-        if is_key or column in self._unread:
-            return False
-        self._unread.add(column)
-        log.warning("the history leaves out %s.%s from now on", *column)
-        return True
 
     def _end(self, runner: Runner) -> BaseException | None:
         """After its write, which may take minutes: the other modes go on, and say so.
