@@ -40,6 +40,7 @@ VARYING = [
     (re.compile(pattern), text)
     for pattern, text in (
         (r"[0-9a-f]{8}-[0-9a-f-]{27}", "UUID"),
+        (r"/checkpoint/[0-9a-f]{32}/", "/checkpoint/UUID/"),
         (r"/state/.*", "/state/…"),
         (r"/_delta_log/.*", "/_delta_log/…"),
         (r"/\.?part-.*", "/…"),
