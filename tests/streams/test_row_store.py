@@ -1,9 +1,11 @@
 """Rows packed in memory are found as they were put, by key and by their values."""
 
 import random
+import resource
 from decimal import Decimal
 
 import pytest
+from lockstep.errors import StreamError
 from lockstep.streams.row_store import RowStore, Versions
 
 PLACE = (1,)
@@ -22,6 +24,11 @@ def store(rows: dict[tuple, Versions]) -> RowStore:
 
 def put(found: RowStore, key: tuple, versions: Versions) -> None:
     assert found.change(key, lambda _: versions)
+
+
+def fill(found: RowStore, mib: int) -> None:
+    for key in range(mib):
+        put(found, ("large", key), ((5, (key, "a" * 2**20)),))
 
 
 def test_keys_of_one_hash_are_rows_of_their_own() -> None:
@@ -61,3 +68,29 @@ def test_rows_are_found_by_what_any_of_their_versions_has(_round: int) -> None:
                 and any(row is not None and str(row[1]) == str(value) for _, row in versions)
             }
             assert found.keys_by(PLACE, {(shown,)}) == expected, value
+
+
+def test_a_file_that_cannot_grow_ends_all_use_of_the_rows() -> None:
+    found = store({(1,): ((5, (1, "a")),)})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16 * 2**20, hard))
+    try:
+        with pytest.raises(StreamError, match=r"temporary file .* make room"):
+            fill(found, mib=100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    for ask in (
+        lambda: found.versions((1,)),
+        lambda: found.keys_by(PLACE, {("a",)}),
+        lambda: list(found.items()),
+        lambda: put(found, (1,), ((7, None),)),
+    ):
+        with pytest.raises(StreamError, match="temporary file"):
+            ask()
+
+
+def test_rows_that_do_not_fit_in_the_cache_are_found() -> None:
+    rows = {(key,): ((5, (key, f"{key} " * 2**14)),) for key in range(100)}
+    found = store(rows)
+    assert dict(found.items()) == rows
+    assert all(found.versions(key) == versions for key, versions in rows.items())

@@ -1,4 +1,4 @@
-"""The versions of a source's rows that a driver keeps in memory, found by key or by another column.
+"""The versions of a source's rows that a driver keeps, found by key or by another column.
 
 A version of a row is valid from its transaction's commit LSN to that of the next transaction that
 changes the row. A table of more than KEPT_ROWS_MAX rows is not kept: its versions are read from the
@@ -22,8 +22,8 @@ from lockstep.streams.row_store import RowStore, Values, Versions
 from lockstep.streams.table_rows import Key
 
 KEPT_ROWS_MAX = 200_000
-"""Rows of one table kept in memory: some 20 MB. What bounds them is that a stream that starts reads
-them all, in a few seconds."""
+"""Rows of one table that are kept: some 20 MB of a temporary file. What bounds them is that a
+stream that starts reads them all, in a few seconds."""
 SMALL_ROWS_MAX = 500
 """A table of so few rows is joined as a whole, and stays bound until it changes."""
 FOREVER = 2**63 - 1

@@ -77,7 +77,7 @@ SHAPES: dict[str, Callable[[int, random.Random], Row]] = {
     "two UUIDs and a number": _uuids,
 }
 STORES: dict[str, Callable[[], Store]] = {
-    "in SQLite's memory": lambda: RowStore([]),
+    "in SQLite": lambda: RowStore([]),
     "in a dict, packed": PackedDict,
 }
 
