@@ -119,6 +119,13 @@ class Tables:
         return self.history.seen_in(change["look_up"]["snapshot"])
 
 
+def looked_up(history: History, folder: Path, rng: random.Random) -> Tables:
+    """A history's tables, the stream's as the look-up leaves it."""
+    tables = Tables(history, folder)
+    tables.log = history.looked_up_log(rng)
+    return tables
+
+
 Fault = Callable[[Tables, dict], str | None]
 """Does something to an order's only change; says in which class it is to be found."""
 
