@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from lockstep.devstack.service import State
 from lockstep.errors import ServiceError
 from lockstep.host import process
 from lockstep.host.files import bounded_log, log_path
+from lockstep.host.ports import Port
 from lockstep.settings import Settings
 
 
@@ -29,9 +31,13 @@ class FakeService:
         self.program = program or "import time; time.sleep(60)"
         self.answers = True
         self.launches: list[float] = []
+        self.listens_on: list[Port] = []
 
     def address(self, settings: Settings) -> str:
         return f"{self.name}:1"
+
+    def ports(self, settings: Settings) -> list[Port]:
+        return self.listens_on
 
     def launch(self, settings: Settings) -> process.Launch:
         self.launches.append(time.monotonic())
@@ -116,6 +122,33 @@ def test_a_broker_of_before_there_were_passwords_is_started_again_with_its_clien
         assert [len(one.launches) for one in older] == [2, 2, 1]
     finally:
         control.down(settings)
+
+
+def test_a_port_that_is_not_free_is_named_before_anything_starts(
+    settings: Settings, services: dict
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        for listener, name in ((one, "broker"), (two, "worker")):
+            port = listener.getsockname()[1]
+            services[name].listens_on = [Port("127.0.0.1", port, "A_HOST", f"PORT_OF_{name}")]
+        with pytest.raises(ServiceError) as refused:
+            control.up(settings)
+        assert set(states(settings).values()) == {State.STOPPED}
+        for name in ("broker", "worker"):
+            assert f"PORT_OF_{name}" in str(refused.value)
+    control.up(settings)
+    assert set(states(settings).values()) == {State.RUNNING}
+
+
+def test_a_service_that_runs_has_its_port(settings: Settings, services: dict) -> None:
+    control.up(settings)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        services["broker"].listens_on = [Port("127.0.0.1", port, "A_HOST", "A_PORT")]
+        control.up(settings)
 
 
 def test_only_starts_a_service_and_what_it_needs(settings: Settings, services: dict) -> None:

@@ -8,7 +8,7 @@ from lockstep.devstack import control
 from lockstep.devstack.metrics import Metrics
 from lockstep.devstack.service import State
 from lockstep.errors import ServiceError
-from lockstep.host.ports import free_ports
+from lockstep.host.ports import free_ports, require_usable
 from lockstep.settings import Settings
 from pizzeria.names import MANIFEST
 
@@ -42,9 +42,9 @@ def test_port_zero_switches_it_off() -> None:
     assert Metrics.name not in control._chosen(off, ["kafka"])
     assert Metrics().address(off) == ""
     with pytest.raises(ServiceError, match="LOCKSTEP_METRICS_PORT"):
-        Metrics().launch(off)
+        require_usable(Metrics().ports(off))
 
 
 def test_it_is_served_to_this_machine_only() -> None:
     with pytest.raises(ServiceError, match="LOCKSTEP_METRICS_HOST"):
-        Metrics().launch(Settings(metrics_host="192.0.2.1"))
+        require_usable(Metrics().ports(Settings(metrics_host="192.0.2.1")))

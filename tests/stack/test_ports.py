@@ -18,6 +18,20 @@ def test_a_port_in_use_names_its_holder_and_the_variable_to_set() -> None:
     assert "LOCKSTEP_KAFKA_PORT" in str(refused.value)
 
 
+def test_all_that_cannot_be_used_are_named_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken = listener.getsockname()[1]
+        unusable = [
+            ports.Port("127.0.0.1", taken, "A_HOST", "TAKEN_PORT"),
+            ports.Port("127.0.0.1", 0, "A_HOST", "NO_PORT"),
+            ports.Port("192.0.2.1", 1, "OTHER_HOST", "A_PORT"),
+        ]
+        with pytest.raises(ServiceError) as refused:
+            ports.require_usable(unusable)
+    assert all(name in str(refused.value) for name in ("TAKEN_PORT", "NO_PORT", "OTHER_HOST"))
+    assert len(str(refused.value).splitlines()) == 3
+
+
 def test_a_free_port_passes() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -24,9 +24,10 @@ from lockstep.airflow_admin.environment import (
 )
 from lockstep.airflow_names import SPARK_POOL
 from lockstep.errors import ServiceError
-from lockstep.host import ports, process
+from lockstep.host import process
 from lockstep.host.certificates import certificates
 from lockstep.host.files import bounded_log, last_lines, log_path
+from lockstep.host.ports import Port
 from lockstep.host.process import Launch
 from lockstep.settings import Settings
 
@@ -50,6 +51,9 @@ class AirflowComponent:
 
     def address(self, settings: Settings) -> str:
         return ""
+
+    def ports(self, settings: Settings) -> list[Port]:
+        return []
 
     def launch(self, settings: Settings) -> Launch:
         environment = airflow_environment(settings)
@@ -115,11 +119,11 @@ class AirflowApiServer(AirflowComponent):
     def address(self, settings: Settings) -> str:
         return settings.airflow_url
 
+    def ports(self, settings: Settings) -> list[Port]:
+        variables = "LOCKSTEP_AIRFLOW_HOST", "LOCKSTEP_AIRFLOW_PORT"
+        return [Port(settings.airflow_host, settings.airflow_port, *variables)]
+
     def launch(self, settings: Settings) -> Launch:
-        ports.require_loopback(settings.airflow_host, "LOCKSTEP_AIRFLOW_HOST")
-        ports.require_free_port(
-            settings.airflow_host, settings.airflow_port, "LOCKSTEP_AIRFLOW_PORT"
-        )
         write_sign_in_password(settings)
         return super().launch(settings)
 

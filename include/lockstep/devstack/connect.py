@@ -22,9 +22,9 @@ from lockstep.capture.connector_classes import compiled
 from lockstep.capture.connector_secrets import CDC_PASSWORD_KEY, keep_passwords, secrets_file
 from lockstep.capture.connectors import embedded_connectors, embedded_sources
 from lockstep.capture.source_capture import keep_captured
-from lockstep.host import ports
 from lockstep.host.certificates import certificates
 from lockstep.host.files import bounded_log, make_private_folder, write_private
+from lockstep.host.ports import Port
 from lockstep.host.process import Launch
 from lockstep.jvm.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, login_module
@@ -48,11 +48,11 @@ class Connect:
     def address(self, settings: Settings) -> str:
         return settings.connect_url
 
+    def ports(self, settings: Settings) -> list[Port]:
+        variables = "LOCKSTEP_CONNECT_HOST", "LOCKSTEP_CONNECT_PORT"
+        return [Port(settings.connect_host, settings.connect_port, *variables)]
+
     def launch(self, settings: Settings) -> Launch:
-        ports.require_loopback(settings.connect_host, "LOCKSTEP_CONNECT_HOST")
-        ports.require_free_port(
-            settings.connect_host, settings.connect_port, "LOCKSTEP_CONNECT_PORT"
-        )
         configuration = write_configuration(settings)
         return Launch(
             command=java_command(

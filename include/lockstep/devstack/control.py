@@ -49,11 +49,12 @@ def up(settings: Settings, only: Sequence[str] = (), progress: Progress | None =
     """Start what does not run, of the named services and what they need, or of all.
 
     Returns the settings with the secrets that now exist. Raises ServiceError naming each service
-    that did not start; the others stay up.
+    that did not start; the others stay up. Where a port is not free, none is started.
     """
     chosen = _chosen(settings, only)
     with _only_command(settings):
         wanted = _with_needs(chosen | _stop_what_knows_no_password(settings))
+        service.require_ports(wanted, settings)
         settings = with_secrets(settings)
         _each(
             wanted,

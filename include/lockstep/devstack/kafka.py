@@ -17,9 +17,9 @@ from lockstep.accounts import KafkaUser
 from lockstep.capture.connectors import embedded_sources
 from lockstep.capture.topic_rights import grant_reading
 from lockstep.errors import ServiceError
-from lockstep.host import ports
 from lockstep.host.data_folders import kafka_data
 from lockstep.host.files import bounded_log, make_private_folder, write_private
+from lockstep.host.ports import Port
 from lockstep.host.process import Launch, run_to_end
 from lockstep.jvm.java import java_command, java_environment, properties, write_jvm_files
 from lockstep.kafka_login import PLAIN_LOGIN, PROTOCOL, client, login_module
@@ -44,13 +44,15 @@ class Kafka:
     def address(self, settings: Settings) -> str:
         return settings.kafka_bootstrap
 
+    def ports(self, settings: Settings) -> list[Port]:
+        host, host_variable = settings.kafka_host, "LOCKSTEP_KAFKA_HOST"
+        controller = "LOCKSTEP_KAFKA_CONTROLLER_PORT"
+        return [
+            Port(host, settings.kafka_port, host_variable, "LOCKSTEP_KAFKA_PORT"),
+            Port(host, settings.kafka_controller_port, host_variable, controller),
+        ]
+
     def launch(self, settings: Settings) -> Launch:
-        ports.require_loopback(settings.kafka_host, "LOCKSTEP_KAFKA_HOST")
-        for port, variable in (
-            (settings.kafka_port, "LOCKSTEP_KAFKA_PORT"),
-            (settings.kafka_controller_port, "LOCKSTEP_KAFKA_CONTROLLER_PORT"),
-        ):
-            ports.require_free_port(settings.kafka_host, port, variable)
         configuration = write_configuration(settings)
         format_once(settings, configuration)
         return Launch(

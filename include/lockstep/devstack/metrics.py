@@ -9,10 +9,10 @@ import sys
 
 import httpx
 
-from lockstep.host import ports
 from lockstep.host.certificates import certificates
 from lockstep.host.environment import settings_environment
 from lockstep.host.files import bounded_log
+from lockstep.host.ports import Port
 from lockstep.host.process import Launch
 from lockstep.settings import Settings
 
@@ -32,11 +32,11 @@ class Metrics:
     def address(self, settings: Settings) -> str:
         return settings.metrics_url if settings.metrics_port else ""
 
+    def ports(self, settings: Settings) -> list[Port]:
+        variables = "LOCKSTEP_METRICS_HOST", "LOCKSTEP_METRICS_PORT"
+        return [Port(settings.metrics_host, settings.metrics_port, *variables)]
+
     def launch(self, settings: Settings) -> Launch:
-        ports.require_loopback(settings.metrics_host, "LOCKSTEP_METRICS_HOST")
-        ports.require_free_port(
-            settings.metrics_host, settings.metrics_port, "LOCKSTEP_METRICS_PORT"
-        )
         return Launch(
             command=COMMAND,
             log=bounded_log(settings.home, self.name),

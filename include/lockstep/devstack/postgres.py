@@ -13,9 +13,9 @@ import psycopg
 from lockstep.accounts import Role
 from lockstep.devstack import postgres_database, postgres_files
 from lockstep.errors import ServiceError
-from lockstep.host import ports
 from lockstep.host.data_folders import postgres_data, postgres_folder, server_user
 from lockstep.host.files import bounded_log, write_private
+from lockstep.host.ports import Port
 from lockstep.host.process import Launch
 from lockstep.settings import Settings
 
@@ -35,11 +35,11 @@ class Postgres:
     def address(self, settings: Settings) -> str:
         return f"{settings.postgres_host}:{settings.postgres_port}"
 
+    def ports(self, settings: Settings) -> list[Port]:
+        variables = "LOCKSTEP_POSTGRES_HOST", "LOCKSTEP_POSTGRES_PORT"
+        return [Port(settings.postgres_host, settings.postgres_port, *variables)]
+
     def launch(self, settings: Settings) -> Launch:
-        ports.require_loopback(settings.postgres_host, "LOCKSTEP_POSTGRES_HOST")
-        ports.require_free_port(
-            settings.postgres_host, settings.postgres_port, "LOCKSTEP_POSTGRES_PORT"
-        )
         data, programs = postgres_data(settings), postgres_files.programs_folder()
         if not data.exists():
             postgres_files.initialize(data, programs, settings.password(Role.ADMIN))

@@ -6,7 +6,7 @@ answers, finish. A service module gives the parts; it never waits or reads recor
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 from lockstep.errors import LockstepError, ServiceError
 from lockstep.host import process
 from lockstep.host.files import last_lines, log_path
+from lockstep.host.ports import Port, require_usable
 from lockstep.settings import Settings
 
 PROBE_PAUSE_SECONDS = 0.1
@@ -66,8 +67,11 @@ class Service(Protocol):
     def address(self, settings: Settings) -> str:
         """Where it answers, for people; empty when it listens nowhere."""
 
+    def ports(self, settings: Settings) -> Sequence[Port]:
+        """All that it listens on; they are checked before it is launched."""
+
     def launch(self, settings: Settings) -> process.Launch:
-        """Check ports, write configuration, and say what to start. Called when nothing runs."""
+        """Write configuration, and say what to start. Called when nothing runs."""
 
     def problem(self, settings: Settings) -> str | None:
         """Ask once, in the service's own protocol: None when it answers, else why not."""
@@ -83,6 +87,16 @@ class _EndedError(ServiceError):
     """A service's process ended while it was waited for."""
 
 
+def require_ports(services: Sequence[Service], settings: Settings) -> None:
+    """Raise ServiceError that names each port which one of them needs, and cannot have.
+
+    Those that run have theirs.
+    """
+    records = {one: process.read_record(settings.home, one.name) for one in services}
+    stopped = [one for one, found in records.items() if found is None or found.process() is None]
+    require_usable(port for one in stopped for port in one.ports(settings))
+
+
 def bring_up(service: Service, settings: Settings) -> bool:
     """Make the service answer; returns False when it did already. Raises ServiceError."""
     try:
@@ -91,6 +105,7 @@ def bring_up(service: Service, settings: Settings) -> bool:
         if launched:
             if record is not None:
                 process.kill_session(record)
+            require_usable(service.ports(settings))
             launch = service.launch(settings)
             record = process.start(settings.home, service.name, launch)
             _wait_until_it_answers(service, settings, record)

@@ -5,6 +5,8 @@ import ipaddress
 import random
 import socket
 import time
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import psutil
 
@@ -15,6 +17,31 @@ LINGER_SECONDS_MAX = 10.0
 LINGER_PAUSE_SECONDS = 0.2
 CHOSEN_PORTS = range(15_000, 32_000)
 """Below those that the system lends to outgoing connections."""
+
+
+class Port(NamedTuple):
+    """Where a service is to listen, and the environment variables that say so."""
+
+    host: str
+    number: int
+    host_variable: str
+    variable: str
+
+
+def require_usable(ports: Iterable[Port]) -> None:
+    """Raise ServiceError unless all of them are of this machine's loopback, and free.
+
+    It names each that is not, in a line of its own.
+    """
+    errors = []
+    for port in ports:
+        try:
+            require_loopback(port.host, port.host_variable)
+            require_free_port(port.host, port.number, port.variable)
+        except ServiceError as error:
+            errors.append(str(error))
+    if errors:
+        raise ServiceError("\n".join(dict.fromkeys(errors)))
 
 
 def require_free_port(host: str, port: int, variable: str) -> None:
