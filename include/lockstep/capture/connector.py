@@ -322,8 +322,9 @@ def _ask_connect(
 
 def _checked(answer: httpx.Response, connector: Connector) -> httpx.Response:
     if not answer.is_success:
+        url = answer.url
         raise ServiceError(
-            f"Kafka Connect refuses the connector {connector.name} ({answer.status_code}): "
-            f"{answer.text[:TRACE_CHARACTERS_MAX]}"
+            f"Kafka Connect at {url.host}:{url.port} refuses the connector {connector.name} "
+            f"({answer.status_code}): {answer.text[:TRACE_CHARACTERS_MAX]}"
         )
     return answer

@@ -31,7 +31,9 @@ def new(
     if made.refused is not None:
         raise made.refused
     typer.echo(
-        f"next: `lockstep pipeline check {name}`, then `lockstep pipeline lock {name}`, and with "
-        f"`lockstep pipeline run {name} START END --read view` and `lockstep pipeline compare "
-        f"{name} temporal START END` the view and the query are compared row by row"
+        f"next: `lockstep pipeline lock {name}`, `lockstep pipeline prepare {name}`, whose SQL the "
+        f"tables' owner is to run, and `lockstep pipeline check {name} --rows START END`, which "
+        f"compares the view and the query row by row; then `lockstep --pipeline {name} stream "
+        f"start temporal`, `lockstep pipeline run {name} START END --read view` and `lockstep "
+        f"pipeline compare {name} temporal START END`"
     )
