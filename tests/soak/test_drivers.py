@@ -20,7 +20,7 @@ SCRIPT = """
 import os, sys, time
 kept = [mode for mode in sys.argv[2::2] if mode not in os.environ["DROPPED"].split()]
 streams = f"{os.environ['LOCKSTEP_HOME']}/streams/orders_enriched__"
-files = [open(f"{streams}{mode}/lease.lock", "a") for mode in kept]
+files = [open(f"{streams}{mode}/lease.lock", os.environ["OPENS"]) for mode in kept]
 time.sleep(60)
 """
 Start = Callable[..., subprocess.Popen]
@@ -42,10 +42,12 @@ def start(settings: Settings) -> Iterator[Start]:
     """Starts a process that looks like a driver of these modes."""
     started: list[subprocess.Popen] = []
 
-    def begin(*modes: str, home: Path = settings.home, dropped: str = "") -> subprocess.Popen:
+    def begin(
+        *modes: str, home: Path = settings.home, dropped: str = "", opens: str = "a"
+    ) -> subprocess.Popen:
         options = [option for mode in modes for option in ("--mode", mode)]
         command = [sys.executable, *drivers.DRIVER, *options]
-        given = {"LOCKSTEP_HOME": str(home), "DROPPED": dropped}
+        given = {"LOCKSTEP_HOME": str(home), "DROPPED": dropped, "OPENS": opens}
         started.append(subprocess.Popen(command, env=os.environ | given))
         return started[-1]
 
@@ -109,6 +111,21 @@ def test_a_mode_with_two_drivers_is_seen(
     time.sleep(1)
     watch.stop()
     assert (watch.taken()[:1] == ["outbox: 2"]) is doubled
+
+
+def test_a_driver_that_asks_who_has_a_mode_is_no_double(
+    settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drivers, "OLD_SECONDS", 0.0)
+    lease_path(settings, StreamMode.OUTBOX).touch()
+    for opens in ("a", "r"):
+        start("outbox", opens=opens)
+    modes_found(settings, 2)
+    watch = drivers.DoublesWatch(settings)
+    watch.start()
+    time.sleep(1)
+    watch.stop()
+    assert watch.taken() == []
 
 
 def test_a_driver_that_is_just_being_refused_is_no_double(

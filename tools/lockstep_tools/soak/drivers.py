@@ -15,12 +15,13 @@ from lockstep.observe import memory
 from lockstep.settings import Settings
 from lockstep.supervise.folder import workers
 from lockstep.supervise.launcher import DRIVER
-from lockstep.supervise.lease import lease_path
+from lockstep.supervise.lease import PATIENCE_SECONDS, lease_path
 
 SAMPLE_SECONDS = 0.5
 OLD_SECONDS = 15.0
 """A driver that was refused the lease ends before this age, also on a busy machine."""
-ASKING_SECONDS = 0.1
+ASKING_SECONDS = 2 * PATIENCE_SECONDS
+"""One that is refused a lease has it open for PATIENCE_SECONDS, on a busy machine for longer."""
 
 
 def drivers(settings: Settings) -> Iterator[tuple[psutil.Process, list[str]]]:
@@ -56,9 +57,12 @@ def resident_bytes(settings: Settings) -> int:
 
 
 def _hosted(settings: Settings, driver: psutil.Process) -> list[str]:
-    """The workers whose lease it has open: those that joined it late, and none that it dropped."""
+    """The workers whose lease it has open: those that joined it late, and none that it dropped.
+
+    Who takes a lease opens it to write, who asks for its holder to read.
+    """
     try:
-        opened = {file.path for file in driver.open_files()}
+        opened = {file.path for file in driver.open_files() if file.mode != "r"}
     except psutil.Error:
         return []
     return [one for one in workers(settings) if str(lease_path(settings, one)) in opened]
@@ -82,7 +86,7 @@ class DoublesWatch(threading.Thread):
             self._failure = error
 
     def _sample(self) -> None:
-        """One that asks who has a lease has it open for a moment: those count that still have."""
+        """One that is refused a lease has it open for a moment: those count that still have."""
         doubled = self._doubled()
         if doubled:
             self._done.wait(ASKING_SECONDS)
