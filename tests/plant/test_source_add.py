@@ -26,7 +26,7 @@ def test_add_writes_a_folder_that_can_be_used(new_source: NewSource) -> None:
     assert new_source.read.catalog == read_catalog_of(new_source)
     assert [line.split("(")[0] for line in added.stdout.splitlines()] == [
         f'CREATE ROLE "{CAPTURE}" LOGIN REPLICATION;',
-        f'-- Set a password, in psql: \\password "{CAPTURE}"',
+        f'-- Choose its password, in psql: \\password "{CAPTURE}"',
         f'GRANT USAGE ON SCHEMA "{own.schema}" TO "{own.reader}";',
         f'GRANT SELECT ON {listed(new_source)} TO "{own.reader}";',
         f'GRANT CONNECT ON DATABASE "{own.database}" TO "{CAPTURE}";',

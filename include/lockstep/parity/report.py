@@ -9,12 +9,22 @@ from rich.table import Table
 from lockstep.ledger.entries import Comparison, Difference
 from lockstep.ledger.formatting import both_sides, coloured, explanation, plain
 from lockstep.model.modes import StreamMode
-from lockstep.model.verdict import DifferenceClass
+from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.parity.check import Check
 from lockstep.parity.row_story import Moment, RowState
 from lockstep.pipeline.row_keys import RowKeys
 
 SHOWN_OF_A_MODE = 10
+TOLERATED = {
+    DifferenceClass.DIMENSION_DRIFT: (
+        "what the row is joined with changed between its own commit, as of which the stream has "
+        "it, and the hourly run"
+    ),
+    DifferenceClass.LOOKUP_RACE: (
+        "the look-up came after its change, and found what a later transaction had left"
+    ),
+}
+"""What a manifest may tolerate, in words."""
 
 
 def summary(lines: Sequence[Comparison]) -> RenderableType:
@@ -66,6 +76,9 @@ def print_checks(console: Console, row_keys: RowKeys, checks: Sequence[Check]) -
     for line in lines:
         if line.counts and line.reason:  # where there are no counts the table has the reason
             console.print(f"{line.mode}: {line.reason}", markup=False)
+    tolerated = {kind for line in lines if line.verdict is Verdict.PASS for kind in line.counts}
+    for kind in sorted(tolerated & TOLERATED.keys()):
+        console.print(f"{kind} is tolerated by pipeline.toml: {TOLERATED[kind]}", markup=False)
     if any(line.counts.get(DifferenceClass.CHANGED_AFTER_CUT) for line in lines):
         window = lines[0].window
         console.print(

@@ -128,7 +128,7 @@ def _roles(wanted: Wanted, state: DatabaseState) -> Iterator[str]:
         found = state.roles.get(name)
         if found is None:
             yield _written(f"CREATE ROLE {{}} LOGIN{' REPLICATION' if replicates else ''};", role)
-            yield f"-- Set a password, in psql: \\password {_written('{}', role)}"
+            yield f"-- Choose its password, in psql: \\password {_written('{}', role)}"
             continue
         if not found.may_sign_in:
             yield _written("ALTER ROLE {} LOGIN;", role)
