@@ -84,6 +84,43 @@ def test_flat_joins_by_foreign_keys_become_left_joins_with_key_and_time() -> Non
     assert "there is also checked_at" in pipeline.manifest
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, sensor_id, measured_at FROM plots.readings",
+        "SELECT r.id, r.sensor_id, r.measured_at FROM plots.readings r",
+        """SELECT readings.id, 1 + readings.ticks AS more, readings.sensor_id, readings.measured_at
+        FROM plots.readings LEFT JOIN plots.gardeners g ON g.id = readings.gardener_id""",
+    ],
+)
+def test_a_foreign_key_is_found_through_queries_that_copy_it(query: str) -> None:
+    pipeline = made(
+        f"WITH of_today AS ( {query} ) SELECT t.id, t.measured_at, s.built FROM of_today t "
+        "JOIN plots.sensors s ON s.id = t.sensor_id;"
+    )
+    assert pipeline.refused is None
+    assert "LEFT JOIN plots.sensors AS s" in pipeline.query
+    manifest = manifest_of(pipeline)
+    assert (manifest.key, manifest.time) == (("id",), "measured_at")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT r.id, r.sensor_id + 1 AS sensor_id FROM plots.readings r",
+        "SELECT r.id, r.ticks AS sensor_id FROM plots.readings r",
+        """SELECT g.id, r.sensor_id
+        FROM plots.gardeners g LEFT JOIN plots.readings r ON r.gardener_id = g.id""",
+    ],
+)
+def test_a_query_that_does_not_copy_it_from_a_row_that_is_there_is_none(query: str) -> None:
+    pipeline = made(
+        f"WITH of_today AS ( {query} ) SELECT t.id, s.built FROM of_today t "
+        "JOIN plots.sensors s ON s.id = t.sensor_id;"
+    )
+    assert "LEFT JOIN plots.sensors AS s" not in pipeline.query
+
+
 def test_a_join_that_may_find_nothing_stays_and_is_refused() -> None:
     pipeline = made(
         """ SELECT r.id, g.name FROM plots.readings r

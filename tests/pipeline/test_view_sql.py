@@ -34,6 +34,9 @@ CATALOG = Catalog(
             Column("opened", "timestamp without time zone"),
             Column("due", "date"),
             Column("paid", "date"),
+            Column("reader", "character varying(30)"),
+            Column("note", "text"),
+            Column("room", "character(2)"),
         ),
         table("shelves", "shelf_id", Column("shelf", "integer"), Column("part", "integer")),
     ),
@@ -93,6 +96,31 @@ def translated(expression: str) -> str:
 )
 def test_enums_are_text_and_domains_what_they_are_over(expression: str, text: str) -> None:
     assert translated(expression) == text
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("l.reader::text = l.note", "l.reader = l.note"),
+        ("(l.reader)::text = (l.reader)::text", "l.reader = l.reader"),
+        ("l.note::character varying", "l.note"),
+        ("l.room::text", "CAST(l.room AS STRING)"),
+        ("l.shelf::text", "CAST(l.shelf AS STRING)"),
+        ("COALESCE(l.room, '??'::bpchar)", "COALESCE(l.room, '??')"),
+    ],
+)
+def test_a_text_that_is_cast_to_text_is_itself(expression: str, text: str) -> None:
+    assert translated(expression).replace("( ", "").replace(" )", "") == text
+
+
+def test_a_text_that_is_cut_to_a_length_stays_a_cast() -> None:
+    assert "CAST(l.reader AS VARCHAR(2))" in of("l.reader::character varying(2)").query
+
+
+def test_a_comparison_of_char_is_marked() -> None:
+    pipeline = of("l.room = 'a'::bpchar")
+    assert "LOOK AT: of char(n) PostgreSQL ignores blanks at the end" in pipeline.query
+    assert pipeline.refused is None
 
 
 def test_an_enum_that_is_compared_by_order_is_marked_and_stays() -> None:

@@ -6,7 +6,7 @@ view_sql's.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from lockstep.pipeline.errors import CatalogError, Position, QueryRefusedError
 from lockstep.pipeline.modes import Mode
 from lockstep.pipeline.query.analysis import Query, analyse
 from lockstep.pipeline.query.names import Base, SourceColumn
-from lockstep.pipeline.query.tree import conjuncts, relation_nodes
+from lockstep.pipeline.query.tree import relation_nodes
+from lockstep.pipeline.view_joins import left_joins
 from lockstep.pipeline.view_sql import TO_CORRECT, shown, spark_text, to_spark
 from lockstep.pipeline.view_types import table_of
 
@@ -70,7 +71,7 @@ def pipeline_of_view(view: View, catalog: Catalog, file: Path) -> NewPipeline:
     marks = to_spark(tree, catalog)
     notes = list(marks.notes)
     if isinstance(tree, exp.Select) and tree.args.get("from_"):
-        notes += _left_joins(tree, catalog, view.foreign_keys)
+        notes += left_joins(tree, catalog, view.foreign_keys)
     sql = spark_text(tree, marks)
     fact = _fact(tree, catalog, view.name)
     try:
@@ -97,60 +98,6 @@ def _marked(sql: str, error: QueryRefusedError) -> str:
     place = min(error.position.line, len(lines)) - 1
     reason = f"{error.why}{': ' + error.remedy if error.remedy else ''}"
     return "".join([*lines[:place], f"-- TO CORRECT: {reason}\n", *lines[place:]])
-
-
-def _left_joins(
-    tree: exp.Select, catalog: Catalog, foreign_keys: Sequence[ForeignKey]
-) -> Iterable[str]:
-    """Inner joins that always find a row become LEFT JOINs, which may not drop a fact.
-
-    They do by a foreign key whose columns are NOT NULL, from a row that is always there.
-    """
-    nodes = relation_nodes(tree)
-    tables = {one.alias_or_name: table_of(one) for one in nodes if isinstance(one, exp.Table)}
-    there = {nodes[0].alias_or_name}
-    for join in tree.args.get("joins") or ():
-        alias = join.this.alias_or_name
-        if join.side or join.kind not in ("", "INNER") or alias not in tables:
-            continue
-        if _always_finds(join, tables, there, catalog, foreign_keys):
-            join.set("side", "LEFT")
-            join.set("kind", "")
-            there.add(alias)
-            yield (
-                f"JOIN {tables[alias]}: is a LEFT JOIN now, which finds the same rows by a foreign "
-                "key that is NOT NULL"
-            )
-
-
-def _always_finds(
-    join: exp.Join,
-    tables: Mapping[str, TableName],
-    there: set[str],
-    catalog: Catalog,
-    foreign_keys: Sequence[ForeignKey],
-) -> bool:
-    alias = join.this.alias_or_name
-    pairs: set[tuple[str, str, str]] = set()
-    for condition in conjuncts(join.args.get("on")):
-        if not isinstance(condition, exp.EQ):
-            return False
-        own, other = condition.this, condition.expression
-        if not isinstance(own, exp.Column) or not isinstance(other, exp.Column):
-            return False
-        if own.table != alias:
-            own, other = other, own
-        if own.table != alias or other.table not in there or other.table not in tables:
-            return False
-        pairs.add((other.table, other.name, own.name))
-    return any(
-        {(key.table, *pair) for pair in key.columns.items()}
-        == {(tables[one], column, to) for one, column, to in pairs}
-        and key.refers_to == tables[alias]
-        and len({one for one, _, _ in pairs}) == 1
-        and not any(catalog.table(key.table).column(name).is_nullable for name in key.columns)
-        for key in foreign_keys
-    )
 
 
 def _fact(tree: exp.Expr, catalog: Catalog, view: TableName) -> TableName:

@@ -17,6 +17,7 @@ from lockstep.pipeline.view_types import ViewTypes, table_of
 
 LOOK_AT, TO_CORRECT = "LOOK AT", "TO CORRECT"
 
+_TEXT = (exp.DType.TEXT, exp.DType.VARCHAR)
 _INTEGERS = ("smallint", "integer", "bigint")
 _COMPARED_BY_ORDER = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 _CHOSEN_BY_ORDER = (exp.Greatest, exp.Least, exp.Min, exp.Max, exp.Ordered)
@@ -65,7 +66,7 @@ def to_spark(tree: exp.Expr, catalog: Catalog) -> Marks:
     _write_on(tree, catalog)
     _mark_enum_orders(tree, types, marks)
     _plain_types(tree, catalog, types)
-    _simplify_casts(tree)
+    _simplify_casts(tree, types, marks)
     _plain_lists(tree)
     for node, why in times_to_spark(tree, types):
         marks.add(node, TO_CORRECT, why)
@@ -164,16 +165,24 @@ def _plain_types(tree: exp.Expr, catalog: Catalog, types: ViewTypes) -> None:
             node.replace(exp.DataType.build(plain, dialect="postgres"))
 
 
-def _simplify_casts(tree: exp.Expr) -> None:
-    """PostgreSQL writes the type of each literal: `'?'::text`, `0::numeric`."""
+def _simplify_casts(tree: exp.Expr, types: ViewTypes, marks: Marks) -> None:
+    """PostgreSQL writes the type of each literal, `'?'::text`, `0::numeric`, and compares varchar
+    as text, `code::text`."""
     for cast in list(tree.find_all(exp.Cast)):
-        literal, to = cast.this, cast.to
-        is_text = to.is_type(*exp.DataType.TEXT_TYPES) and isinstance(literal, exp.Literal)
-        is_number = to.is_type(exp.DType.DECIMAL) and not to.expressions
-        if (is_text and literal.is_string) or (
-            is_number and isinstance(literal, exp.Literal) and not literal.is_string
+        value, to = cast.this.unnest(), cast.to
+        is_literal, is_plain = isinstance(value, exp.Literal), not to.expressions
+        is_string = is_literal and value.is_string
+        is_number = is_literal and not value.is_string
+        if is_string and is_plain and to.is_type(exp.DType.BPCHAR):
+            if isinstance(cast.parent, exp.EQ | exp.NEQ):
+                marks.add(cast.parent, LOOK_AT, "of char(n) PostgreSQL ignores blanks at the end")
+            cast.replace(value)
+        elif (
+            (is_string and to.is_type(*exp.DataType.TEXT_TYPES))
+            or (is_number and is_plain and to.is_type(exp.DType.DECIMAL))
+            or (is_plain and to.is_type(*_TEXT) and types.is_text(value))
         ):
-            cast.replace(literal)
+            cast.replace(value)
 
 
 def _plain_lists(tree: exp.Expr) -> None:

@@ -1,11 +1,14 @@
 """The types of a view's expressions, as far as the catalog knows them, by PostgreSQL's names."""
 
+import re
+
 from sqlglot import exp
 
 from lockstep.pipeline.catalog import Catalog, TableName
 
 INSTANT, DATE = "timestamp with time zone", "date"
 _CASTS = {exp.DType.TIMESTAMPTZ: INSTANT, exp.DType.DATE: DATE}
+_TEXT = re.compile(r"text|character varying(\(\d+\))?")
 _SAME = (exp.Coalesce, exp.Greatest, exp.Least)
 """Functions whose value has the type that all of their arguments have."""
 
@@ -41,6 +44,11 @@ class ViewTypes:
 
     def is_enum(self, node: exp.Expr) -> bool:
         return self.of(node) in self._catalog.enums
+
+    def is_text(self, node: exp.Expr) -> bool:
+        """Whether it is a column of type text or varchar, of any length."""
+        found = self.of(node) if isinstance(node, exp.Column) else None
+        return found is not None and _TEXT.fullmatch(found) is not None
 
     def _of_column(self, node: exp.Column) -> str | None:
         tables = self._tables
