@@ -239,10 +239,24 @@ def test_a_result_without_key_or_time_says_so() -> None:
         pipeline.manifest
     )
     assert '# TO CORRECT: time_zones = { "plots.sensors.built" = "Area/City" }' in pipeline.manifest
-    assert [note.split(":")[0] for note in pipeline.notes] == ["key", "time_zones"]
+    assert [note.split(":")[0] for note in pipeline.notes] == ["key", "view", "time_zones"]
     without = made("SELECT b.id, b.name FROM plots.beds b;")
     assert manifest_of(without).time is None
     assert any("made whole each time" in note for note in without.notes)
+
+
+@pytest.mark.parametrize(
+    ("built", "view"),
+    [("s.built", None), ("s.built AT TIME ZONE 'Europe/Berlin'::text", "plots.watered")],
+)
+def test_a_view_that_shows_a_local_time_is_not_read_by_the_hourly_run(
+    built: str, view: str | None
+) -> None:
+    pipeline = made(f"SELECT s.id, s.bed_id, {built} AS built_at FROM plots.sensors s;")
+    assert pipeline.refused is None, pipeline.query
+    manifest = manifest_of(pipeline)
+    assert (manifest.view and str(manifest.view)) == view
+    assert ('# view = "plots.watered" # TO CORRECT: built_at' in pipeline.manifest) is (not view)
 
 
 @pytest.mark.parametrize(

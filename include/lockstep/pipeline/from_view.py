@@ -147,7 +147,7 @@ class _Manifest:
         yield f'fact = "{self._fact}" # the first table of FROM: a row of it is a row of the result'
         yield self._key()
         yield from self._time()
-        yield f'view = "{view.name}"'
+        yield self._view_line()
         modes = [*([Mode.LOOKUP] if view.keeps_commit_times else []), *_PLAIN]
         listed = ", ".join(f'"{mode}"' for mode in modes)
         yield f"modes = [{listed}] # outbox and message: `lockstep pipeline prepare` says how"
@@ -196,6 +196,22 @@ class _Manifest:
         if others or null:
             self.notes.append(f"time: {name} was chosen{null}{others}")
 
+    def _view_line(self) -> str:
+        """A comment where the view shows a local time: the run of a view refuses that."""
+        local = [name for name, column in self._outputs.copied() if self._is_local(column)]
+        if not local:
+            return f'view = "{self._view.name}"'
+        why = (
+            f"{', '.join(local)} of it is a local time; name a view that makes an instant of it by "
+            "AT TIME ZONE, or have the hourly run read the tables, as without this line"
+        )
+        self.notes.append(f"view: {why}")
+        return f'# view = "{self._view.name}" # TO CORRECT: {why}'
+
+    def _is_local(self, column: SourceColumn) -> bool:
+        found = self._catalog.table(column.table).column(column.column)
+        return found.type.endswith(_LOCAL)
+
     def _time_zones(self) -> Iterable[str]:
         if self._query is None:
             return
@@ -203,7 +219,7 @@ class _Manifest:
             f"{relation.table}.{name}"
             for relation in self._query.relations
             for name in relation.columns
-            if self._catalog.table(relation.table).column(name).type.endswith(_LOCAL)
+            if self._is_local(SourceColumn(relation.table, name))
         ]
         if local:
             named = ", ".join(f'"{name}" = "Area/City"' for name in local)
@@ -226,6 +242,12 @@ class _Outputs:
             return [name for name, copied in self._plain() if copied == column]
         wanted = Base(SourceColumn(self._fact, column))
         return [one.name for one in self._query.outputs if self._query.copied(one.name) == wanted]
+
+    def copied(self) -> Iterable[tuple[str, SourceColumn]]:
+        """The result's columns that are plain copies of any table's; none of a query refused."""
+        for one in self._query.outputs if self._query else ():
+            if (found := self._query.copied(one.name)) is not None and not found.is_element:
+                yield one.name, found.column
 
     def _plain(self) -> Iterable[tuple[str, str]]:
         """Output and column of the fact, which is the first table of FROM."""

@@ -41,7 +41,7 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     except TableNotFoundError:
         raise LakehouseError(
             f"there is no Delta table at {uri}: has a run written it yet? "
-            "(`lockstep batch run` writes one window)"
+            "(`lockstep pipeline run NAME START END` writes one window)"
         ) from None
     except (DeltaError, OSError) as error:
         what = uri if version is None else f"{uri} at version {version}"
