@@ -206,23 +206,6 @@ def test_the_terminal_names_it_next_to_the_counts(
     assert f"outbox: {passed.line.reason}" in shown.getvalue()
 
 
-def test_the_terminal_says_what_a_passing_mode_tolerates(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counts = {DifferenceClass.DIMENSION_DRIFT: 3}
-    shown = io.StringIO()
-    passed = compared_with(settings, monkeypatch, TEMPORAL, counts, ready())
-    assert passed.line.verdict is Verdict.PASS
-    print_checks(Console(file=shown, width=300), PLAN.row_keys, [passed])
-    assert "dimension_drift is tolerated by pipeline.toml" in shown.getvalue()
-    shown = io.StringIO()
-    failed = compared_with(
-        settings, monkeypatch, TEMPORAL, counts | {DifferenceClass.VALUE_MISMATCH: 1}, ready()
-    )
-    print_checks(Console(file=shown, width=300), PLAN.row_keys, [failed])
-    assert "is tolerated" not in shown.getvalue()
-
-
 def test_other_modes_and_verdicts_without_a_comparison(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """What a comparison found, for terminals and task logs: at most 100 columns."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -47,14 +48,17 @@ def summary(lines: Sequence[Comparison]) -> RenderableType:
 
 
 def differences(
-    row_keys: RowKeys, mode: StreamMode, found: Sequence[Difference]
+    row_keys: RowKeys, mode: StreamMode, found: Sequence[Difference], count: int
 ) -> Iterable[RenderableType]:
-    """The first differing rows, those that fail a window before what is only reported."""
+    """The first differing rows, those that fail a window before what is only reported.
+
+    count: of all that differ, of which those found are the ones that were kept.
+    """
     if not found:
         return
     shown = found[:SHOWN_OF_A_MODE]
     table = Table(title=f"mode {mode}", title_justify="left", show_lines=True)
-    table.add_column(", ".join(row_keys.names), justify="right")
+    table.add_column(", ".join(row_keys.names), justify="right", overflow="fold")
     table.add_column("class")
     table.add_column("batch, stream", overflow="fold")
     table.add_column("because", overflow="fold")
@@ -62,25 +66,27 @@ def differences(
         sides, because = escape(both_sides(one)), escape(explanation(one))
         table.add_row(escape(row_keys.shown(one.key)), one.kind, sides, because)
     yield table
-    if len(found) > len(shown):
-        yield f"and {len(found) - len(shown):,} more"
+    if count > len(shown):
+        yield f"and {count - len(shown):,} more"
 
 
 def print_checks(console: Console, row_keys: RowKeys, checks: Sequence[Check]) -> None:
     """First what differs, mode by mode, then the summary, then what is left to do."""
     for check in checks:
-        for part in differences(row_keys, check.line.mode, check.differences):
+        count = sum(check.line.counts.values())
+        for part in differences(row_keys, check.line.mode, check.differences, count):
             console.print(part)
     lines = [check.line for check in checks]
     console.print(summary(lines))
     for line in lines:
         if line.counts and line.reason:  # where there are no counts the table has the reason
             console.print(f"{line.mode}: {line.reason}", markup=False)
+    if (window := lines[0].window).end > datetime.now(UTC):
+        console.print(f"{window} has not ended: run and compare it again once it has", markup=False)
     tolerated = {kind for line in lines if line.verdict is Verdict.PASS for kind in line.counts}
     for kind in sorted(tolerated & TOLERATED.keys()):
         console.print(f"{kind} is tolerated by pipeline.toml: {TOLERATED[kind]}", markup=False)
     if any(line.counts.get(DifferenceClass.CHANGED_AFTER_CUT) for line in lines):
-        window = lines[0].window
         console.print(
             "What changed after the cut is no part of the verdict; this shows it, and merges it:\n"
             f"lockstep parity repair --start {window.start.isoformat()} "
