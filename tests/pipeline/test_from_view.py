@@ -212,6 +212,18 @@ def test_what_cannot_be_used_is_marked_above_its_line(definition: str, why: str,
     assert key in pipeline.manifest
 
 
+def test_what_does_not_work_as_it_is_is_told_from_what_is_to_be_looked_at() -> None:
+    pipeline = made(
+        """ SELECT 1 + r.id AS one, r.value / r.ticks AS mean, r.ticks / 2 AS half, now() AS seen,
+            age(r.checked_at, r.measured_at) AS age FROM plots.readings r;"""
+    )
+    found = {note.split(":")[0]: note in pipeline.to_correct for note in pipeline.notes}
+    assert found == {
+        "r.ticks / 2": False,
+        "AGE(r.checked_at, r.measured_at)": True,
+    } | dict.fromkeys(("key", "time"), True)
+
+
 def test_a_refused_expression_leaves_key_and_time_that_stand_plainly_in_the_query() -> None:
     pipeline = made("SELECT id AS reading, measured_at AS at, now() AS seen FROM plots.readings;")
     assert pipeline.refused is not None
@@ -240,6 +252,7 @@ def test_a_result_without_key_or_time_says_so() -> None:
     )
     assert '# TO CORRECT: time_zones = { "plots.sensors.built" = "Area/City" }' in pipeline.manifest
     assert [note.split(":")[0] for note in pipeline.notes] == ["key", "view", "time_zones"]
+    assert pipeline.to_correct == set(pipeline.notes)
     without = made("SELECT b.id, b.name FROM plots.beds b;")
     assert manifest_of(without).time is None
     assert any("made whole each time" in note for note in without.notes)

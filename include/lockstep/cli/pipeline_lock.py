@@ -15,3 +15,8 @@ def lock(name: Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.
 
     file, is_changed = lock_result(name)
     typer.echo(f"{file} {'is written' if is_changed else 'is as it was'}")
+    if is_changed:
+        typer.echo(
+            "Airflow makes the pipeline's DAGs of it. Of the project's own pipeline the hourly run "
+            f"begins by itself: `lockstep airflow dags pause {name}__batch` keeps it waiting"
+        )

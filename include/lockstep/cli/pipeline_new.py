@@ -25,7 +25,7 @@ def new(
     folder, made = new_pipeline(Settings.load(), name, source, view)
     typer.echo(f"{folder} is written: query.sql and pipeline.toml")
     for note in made.notes:
-        typer.echo(f"  look at: {note}")
+        typer.echo(f"  {'to correct' if note in made.to_correct else 'look at'}: {note}")
     for grant in made.grants:
         typer.echo(f"an administrator is to run: {grant}")
     if made.refused is not None:

@@ -49,7 +49,7 @@ def start(modes: Modes) -> None:
     for mode in chosen:
         console.print(f"{mode} works (pid {pid})", highlight=False)
     log = log_of(settings, chosen[0]).resolve()
-    console.print(f"log: {log}", highlight=False)
+    console.print(f"their driver's log: {log}", highlight=False)
 
 
 @app.command()
@@ -143,7 +143,7 @@ def print_table(seen: list["Observation"]) -> None:
             one.mode,
             f"[{COLOURS.get(health, WRONG_COLOUR)}]{health}[/]",
             str(one.holder or ""),
-            *_figures(one.heartbeat if one.holder else None),
+            *_figures(one.mode, one.heartbeat if one.holder else None),
             str(one.desired.restarts) if one.desired else "",
         )
     console = Console()
@@ -168,13 +168,16 @@ def _incomplete(transaction: "IncompleteTransaction") -> str:
     )
 
 
-def _figures(beat: "Heartbeat | None") -> tuple[str, ...]:
-    """Rows, rows a second, lag, and the latency's median and 99th percentile."""
+def _figures(mode: str, beat: "Heartbeat | None") -> tuple[str, ...]:
+    """Rows, rows a second, lag, and the latency's median and 99th percentile.
+
+    The history's rows are no result, and are not counted.
+    """
     if beat is None:
         return (UNKNOWN,) * 5
+    rows = f"{beat.rows_total:,}", f"{beat.rows_per_second:,.1f}"
     return (
-        f"{beat.rows_total:,}",
-        f"{beat.rows_per_second:,.1f}",
+        *((UNKNOWN,) * 2 if mode == HISTORY else rows),
         _seconds(beat.lag_seconds),
         _seconds(beat.latency.p50 if beat.latency else None),
         _seconds(beat.latency.p99 if beat.latency else None),

@@ -32,7 +32,8 @@ _PLAIN = (Mode.TEMPORAL, Mode.TRANSACTION)
 
 @dataclass(frozen=True)
 class NewPipeline:
-    """query and manifest: the texts of query.sql and pipeline.toml. notes: what to look at.
+    """query and manifest: the texts of query.sql and pipeline.toml. notes: what to look at, and,
+    among it, to_correct: what does not work as it is.
 
     refused: what the analysis of the query refuses first; None when it can be used. grants: SQL
     that an administrator is to run, so that the view can be read.
@@ -43,6 +44,7 @@ class NewPipeline:
     notes: tuple[str, ...]
     refused: QueryRefusedError | None = None
     grants: tuple[str, ...] = ()
+    to_correct: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,10 @@ def pipeline_of_view(view: View, catalog: Catalog, file: Path) -> NewPipeline:
     except QueryRefusedError as error:
         query, refused, sql = None, error, _marked(sql, error)
     manifest = _Manifest(view, catalog, fact, _Outputs(tree, query, fact), query)
-    return NewPipeline(sql, manifest.text, (*notes, *manifest.notes), refused)
+    to_correct = {f"{one}: {why}" for one, why in marks.to_correct} | manifest.to_correct
+    return NewPipeline(
+        sql, manifest.text, (*notes, *manifest.notes), refused, to_correct=frozenset(to_correct)
+    )
 
 
 def _first_to_correct(sql: str, file: Path) -> QueryRefusedError:
@@ -136,6 +141,7 @@ class _Manifest:
         self._view, self._catalog, self._fact = view, catalog, fact
         self._outputs, self._query = outputs, query
         self.notes: list[str] = []
+        self.to_correct: set[str] = set()
         self.text = "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterable[str]:
@@ -158,6 +164,10 @@ class _Manifest:
             race = '"lookup_race", ' if mode is Mode.LOOKUP else ""
             yield f'{mode} = [{race}"dimension_drift"]'
 
+    def _correct(self, note: str) -> None:
+        self.notes.append(note)
+        self.to_correct.add(note)
+
     def _key(self) -> str:
         wanted = self._catalog.table(self._fact).key
         found = [self._outputs.copies_of(column) for column in wanted]
@@ -165,13 +175,15 @@ class _Manifest:
             listed = ", ".join(f'"{names[0]}"' for names in found)
             return f"key = [{listed}] # the copies of its primary key ({', '.join(wanted)})"
         if self._query is None:
-            return f"key = [] # TO CORRECT: name the copies of its key ({', '.join(wanted)})"
+            why = f"name the copies of its key ({', '.join(wanted)})"
+            self._correct(f"key: {why}")
+            return f"key = [] # TO CORRECT: {why}"
         why = (
             f"the result has no copy of the primary key ({', '.join(wanted)})"
             if wanted
             else f"{self._fact} has no primary key"
         )
-        self.notes.append(f"key: {why}")
+        self._correct(f"key: {why}")
         return f"key = [] # TO CORRECT: {why}"
 
     def _time(self) -> Iterable[str]:
@@ -182,7 +194,9 @@ class _Manifest:
         found.sort(key=lambda pair: pair[1].is_nullable)
         if not found:
             if self._query is None:
-                yield f"# TO CORRECT: time = a copy of {' or '.join(one.name for one in times)}"
+                columns = " or ".join(one.name for one in times)
+                self._correct(f"time: name a copy of {columns}")
+                yield f"# TO CORRECT: time = a copy of {columns}"
                 return
             self.notes.append(
                 "time: no column is a copy of one of the fact's times, so that the result has no "
@@ -205,7 +219,7 @@ class _Manifest:
             f"{', '.join(local)} of it is a local time; name a view that makes an instant of it by "
             "AT TIME ZONE, or have the hourly run read the tables, as without this line"
         )
-        self.notes.append(f"view: {why}")
+        self._correct(f"view: {why}")
         return f'# view = "{self._view.name}" # TO CORRECT: {why}'
 
     def _is_local(self, column: SourceColumn) -> bool:
@@ -224,7 +238,7 @@ class _Manifest:
         if local:
             named = ", ".join(f'"{name}" = "Area/City"' for name in local)
             yield f"# TO CORRECT: time_zones = {{ {named} }}"
-            self.notes.append(f"time_zones: say in which zone the values of {', '.join(local)} are")
+            self._correct(f"time_zones: say in which zone the values of {', '.join(local)} are")
 
 
 class _Outputs:

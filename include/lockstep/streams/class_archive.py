@@ -65,7 +65,7 @@ def _make(settings: Settings, jar: Path, on_progress: Callable[[str], None]) -> 
     stamp.unlink(missing_ok=True)
     class_archive(settings).unlink(missing_ok=True)
     _compile(jar)
-    on_progress("archiving what Spark's JVMs load, a minute or so")
+    on_progress("archiving what Spark's JVMs load, one to three minutes")
     try:
         _archive(settings)
         on_progress("archived")
