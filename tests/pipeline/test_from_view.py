@@ -138,6 +138,7 @@ def test_a_join_that_may_find_nothing_stays_and_is_refused() -> None:
         "s.id = r.id",
         "s.bed_id = r.sensor_id",
         "s.id > r.sensor_id",
+        "s.bed_id = r.sensor_id AND s.id = r.sensor_id",
     ],
 )
 def test_only_the_columns_of_a_foreign_key_alone_always_find_a_row(condition: str) -> None:

@@ -1,20 +1,13 @@
 """The inner joins of a view that always find a row: LEFT JOINs, which may not drop a fact."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from sqlglot import exp
 
 from lockstep.pipeline.catalog import Catalog, ForeignKey, TableName
+from lockstep.pipeline.query.names import SourceColumn
 from lockstep.pipeline.query.tree import conjuncts, relation_nodes
 from lockstep.pipeline.view_types import table_of
-
-
-class _Column(NamedTuple):
-    """A column of a table of the source."""
-
-    table: TableName
-    name: str
 
 
 def left_joins(
@@ -56,14 +49,14 @@ class _Relations:
         node = self._tables.get(alias)
         return None if node is None or self._query(node) else table_of(node)
 
-    def origin(self, alias: str, column: str) -> _Column | None:
+    def origin(self, alias: str, column: str) -> SourceColumn | None:
         """The table's column whose values a column has, through queries that copy it."""
         node = self._tables.get(alias)
         if node is None:
             return None
         query = self._query(node)
         if query is None:
-            return _Column(table_of(node), column)
+            return SourceColumn(table_of(node), column)
         copied = _copied(query, column)
         if copied is None:
             return None
@@ -117,12 +110,12 @@ def _always_finds(
     catalog: Catalog,
     foreign_keys: Sequence[ForeignKey],
 ) -> bool:
-    origins = {relations.origin(one.table, one.name): to for one, to in pairs}
-    if None in origins or len({one.table for one, _ in pairs}) != 1:
+    if len({one.table for one, _ in pairs}) != 1:
         return False
+    equal = {(relations.origin(one.table, one.name), to) for one, to in pairs}
     return any(
         key.refers_to == table
-        and {_Column(key.table, name): to for name, to in key.columns.items()} == origins
+        and {(SourceColumn(key.table, name), to) for name, to in key.columns.items()} == equal
         and not any(catalog.table(key.table).column(name).is_nullable for name in key.columns)
         for key in foreign_keys
     )
