@@ -30,6 +30,8 @@ from tests.pizzeria_tables import CHANGE_LOG_COLUMNS, change_log_columns
 from tests.project import PROJECT_DIR
 
 PLAN = plan_named(PROJECT_DIR, MANIFEST)
+ROUNDS = 4
+FAULTS_OF_A_ROUND = 60
 
 ORIGIN = pa.struct({"tx_id": pa.int64(), "committed_at": pa.timestamp("us", "UTC")})
 LOG = arrow_schema(CHANGE_LOG_COLUMNS)

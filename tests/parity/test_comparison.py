@@ -24,7 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.parity.history import WINDOW, Shop
 from tests.parity.planted_faults import (
     FAULTS,
+    FAULTS_OF_A_ROUND,
     PLAN,
+    ROUNDS,
     Tables,
     found_in,
     looked_up,
@@ -34,9 +36,6 @@ from tests.parity.planted_faults import (
 )
 
 pytestmark = pytest.mark.spark
-
-ROUNDS = 4
-FAULTS_OF_A_ROUND = 60
 
 
 def test_without_faults_only_what_the_history_explains_differs(

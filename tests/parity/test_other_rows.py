@@ -9,12 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from lockstep.parity import bindings
-from lockstep.parity.differences import (
-    BATCH_ROWS,
-    COMMIT,
-    STREAM_CHANGES,
-    differences_sql,
-)
+from lockstep.parity.differences import BATCH_ROWS, COMMIT, STREAM_CHANGES, differences_sql
 from lockstep.parity.points import Cuts
 from lockstep.parity.sides import Sides
 from lockstep.pipeline.delta_types import arrow_schema
@@ -25,9 +20,7 @@ from pyspark.sql import SparkSession
 
 from tests.parity.history import WINDOW, Shop
 from tests.parity.parcels import COLUMNS, parcels
-from tests.parity.planted_faults import (
-    Tables,
-)
+from tests.parity.planted_faults import Tables
 
 pytestmark = pytest.mark.spark
 
@@ -67,6 +60,21 @@ def test_rows_are_found_by_time_and_their_changes_by_a_key_of_two_columns(
     ]
 
 
+def bind(session: SparkSession, weight: str, batch: list[dict], changes: list[dict]) -> None:
+    """Both sides as the comparison binds them; weight: the type of the second value."""
+    hourly = [{"k0": one["k0"], "k1": one["k1"], "batch": one, "batch_rows": 1} for one in batch]
+    keys = {"k0": "string", "k1": "int"}
+    of_batch = f"struct<c0:timestamp,c1:{weight},origin:struct<tx_id:bigint>>"
+    of_commit = {name: CHANGE_COLUMNS[name] for name in (*COMMIT, "is_raced")}
+    log = keys | {"c0": "timestamp", "c1": weight} | of_commit | {"look_up": "string"}
+    for view, rows, kinds in (
+        (BATCH_ROWS, hourly, keys | {"batch_rows": "bigint", "batch": of_batch}),
+        (STREAM_CHANGES, changes, log),
+    ):
+        bound = pa.Table.from_pylist(rows, arrow_schema(kinds))
+        session.createDataFrame(bound).createOrReplaceTempView(view)
+
+
 @pytest.mark.parametrize(
     ("of_stream", "of_batch", "epsilon", "differs"),
     [
@@ -96,20 +104,9 @@ def test_doubles_are_the_same_as_near_as_the_manifest_tolerates(
         tmp_path, f"tolerate = {{ float_epsilon = {epsilon} }}\n", COLUMNS | {"weight": "double"}
     )
     held = {"k0": "a", "k1": 7, "c0": WINDOW.start}
-    columns = {"k0": "string", "k1": "int", "c0": "timestamp", "c1": "double"}
     change = held | {"c1": of_stream, "op": "c", "tx_id": 5, "commit_lsn": 8, "is_raced": False}
-    log = columns | {name: CHANGE_COLUMNS[name] for name in (*COMMIT, "is_raced")}
-    batch = {"k0": "a", "k1": 7, "batch": held | {"c1": of_batch}, "batch_rows": 1}
-    hourly = {"k0": "string", "k1": "int", "batch_rows": "bigint"} | {
-        "batch": "struct<c0:timestamp,c1:double,origin:struct<tx_id:bigint>>"
-    }
     session = spark.newSession()
-    for view, row, kinds in (
-        (BATCH_ROWS, batch, hourly),
-        (STREAM_CHANGES, change, log | {"look_up": "string"}),
-    ):
-        bound = pa.Table.from_pylist([row], arrow_schema(kinds))
-        session.createDataFrame(bound).createOrReplaceTempView(view)
+    bind(session, "double", [held | {"c1": of_batch}], [change])
     (judged,) = session.sql(differences_sql(plan, Cuts("10:10:", {}).snapshots, WINDOW)).collect()
     assert judged["class"] == ("value_mismatch" if differs else None)
     assert judged["differing"] == ([1] if differs else [])
@@ -125,20 +122,7 @@ def test_of_a_key_of_two_columns_the_repaired_rows_are_judged_at_their_repair(
     held = {"k0": "it's", "k1": 7, "c0": WINDOW.start, "c1": Decimal("1.50")}
     row, other = held | {"c1": Decimal("2.00")}, held | {"k1": 8}
     stream = [held | first, row | late, other | first, other | {"c1": Decimal("2.00")} | late]
-    columns = {"k0": "string", "k1": "int", "c0": "timestamp", "c1": "decimal(8,2)"}
-    hourly = {"k0": "string", "k1": "int", "batch_rows": "bigint"} | {
-        "batch": "struct<c0:timestamp,c1:decimal(8,2),origin:struct<tx_id:bigint>>"
-    }
-    batch = [
-        {"k0": one["k0"], "k1": one["k1"], "batch": one, "batch_rows": 1} for one in (row, other)
-    ]
-    log = columns | {name: CHANGE_COLUMNS[name] for name in (*COMMIT, "is_raced")}
-    for view, rows, kinds in (
-        (BATCH_ROWS, batch, hourly),
-        (STREAM_CHANGES, stream, log | {"look_up": "string"}),
-    ):
-        bound = pa.Table.from_pylist(rows, arrow_schema(kinds))
-        session.createDataFrame(bound).createOrReplaceTempView(view)
+    bind(session, "decimal(8,2)", [row, other], stream)
     cuts = Cuts("10:10:", {plan.row_keys.read('["it\'s",7]'): "20:20:"})
     bindings.bind_repaired(session, plan, cuts)
     judged = session.sql(differences_sql(plan, cuts.snapshots, WINDOW)).collect()

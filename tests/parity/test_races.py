@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 
 from tests.parity.history import Shop
 from tests.parity.planted_faults import (
+    FAULTS_OF_A_ROUND,
     LOG,
     PLAN,
+    ROUNDS,
     WRONG_LOOK_UPS,
     Tables,
     found_in,
@@ -26,9 +28,6 @@ from tests.parity.planted_faults import (
 )
 
 pytestmark = pytest.mark.spark
-
-ROUNDS = 4
-FAULTS_OF_A_ROUND = 60
 
 
 def test_a_look_up_of_another_moment_is_a_race_whatever_the_hourly_table_drifted(

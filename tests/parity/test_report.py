@@ -3,10 +3,11 @@
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from lockstep.ledger.entries import Comparison, Difference
+from lockstep.ledger.entries import Difference
 from lockstep.model.modes import StreamMode
 from lockstep.model.verdict import DifferenceClass, Verdict
 from lockstep.model.window import Window
@@ -16,6 +17,7 @@ from lockstep.pipeline.plan import plan_named
 from pizzeria.names import MANIFEST
 from rich.console import Console
 
+from tests.ledger.compared_hours import line as compared
 from tests.project import PROJECT_DIR
 
 PLAN = plan_named(PROJECT_DIR, MANIFEST)
@@ -32,24 +34,8 @@ def shown(
     width: int = 300,
     key: str = "[1]",
 ) -> str:
-    line = Comparison(
-        check_id="one",
-        window=Window(end - HOUR, end),
-        mode=StreamMode.TEMPORAL,
-        verdict=verdict,
-        reason="",
-        run_id="run",
-        cut_snapshot="10:10:",
-        cut_lsn=10,
-        batch_version=1,
-        stream_version=1,
-        stream_frontier=10,
-        orders_compared=9_610,
-        definition="",
-        checked_at=NOON,
-        seconds=1.0,
-        counts=counts,
-    )
+    own = {"window": Window(end - HOUR, end), "counts": counts, "reason": ""}
+    line = replace(compared(0, verdict, StreamMode.TEMPORAL), **own)
     evidence = json.dumps({"explained_by": []})
     drifts = [Difference(DRIFT, key, "[]", None, None, evidence)] * found
     printed = io.StringIO()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ import os, sys, time
 kept = [mode for mode in sys.argv[2::2] if mode not in os.environ["DROPPED"].split()]
 streams = f"{os.environ['LOCKSTEP_HOME']}/streams/orders_enriched__"
 files = [open(f"{streams}{mode}/lease.lock", os.environ["OPENS"]) for mode in kept]
+print("they are open", flush=True)
 time.sleep(60)
 """
 Start = Callable[..., subprocess.Popen]
@@ -45,16 +47,20 @@ def start(settings: Settings) -> Iterator[Start]:
     def begin(
         *modes: str, home: Path = settings.home, dropped: str = "", opens: str = "a"
     ) -> subprocess.Popen:
+        for mode in modes:
+            (home / "streams" / f"orders_enriched__{mode}").mkdir(parents=True, exist_ok=True)
         options = [option for mode in modes for option in ("--mode", mode)]
         command = [sys.executable, *drivers.DRIVER, *options]
         given = {"LOCKSTEP_HOME": str(home), "DROPPED": dropped, "OPENS": opens}
-        started.append(subprocess.Popen(command, env=os.environ | given))
-        return started[-1]
+        process = subprocess.Popen(command, env=os.environ | given, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout.readline() == b"they are open\n"
+        return process
 
     yield begin
     for one in started:
         one.kill()
-        one.wait()
+        one.communicate()
 
 
 def modes_found(settings: Settings, count: int) -> list[list[str]]:
@@ -64,6 +70,24 @@ def modes_found(settings: Settings, count: int) -> list[list[str]]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return sorted(found)
+
+
+def seen(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the watch has seen once it has looked twice."""
+    looked = threading.Semaphore(0)
+    look = drivers.DoublesWatch._sample
+
+    def counted(watch: drivers.DoublesWatch) -> None:
+        look(watch)
+        looked.release()
+
+    monkeypatch.setattr(drivers, "SAMPLE_SECONDS", 0.05)
+    monkeypatch.setattr(drivers.DoublesWatch, "_sample", counted)
+    watch = drivers.DoublesWatch(settings)
+    watch.start()
+    assert all(looked.acquire(timeout=SECONDS_MAX) for _ in range(2))
+    watch.stop()
+    return watch.taken()
 
 
 def test_drivers_of_this_home_are_found_with_their_modes(
@@ -102,15 +126,10 @@ def test_a_mode_with_two_drivers_is_seen(
     doubled: bool,
 ) -> None:
     monkeypatch.setattr(drivers, "OLD_SECONDS", 0.0)
-    monkeypatch.setattr(drivers, "SAMPLE_SECONDS", 0.05)
     start("outbox")
     start(*others, dropped=dropped)
     modes_found(settings, 2)
-    watch = drivers.DoublesWatch(settings)
-    watch.start()
-    time.sleep(1)
-    watch.stop()
-    assert (watch.taken()[:1] == ["outbox: 2"]) is doubled
+    assert (seen(settings, monkeypatch)[:1] == ["outbox: 2"]) is doubled
 
 
 def test_a_driver_that_asks_who_has_a_mode_is_no_double(
@@ -121,22 +140,13 @@ def test_a_driver_that_asks_who_has_a_mode_is_no_double(
     for opens in ("a", "r"):
         start("outbox", opens=opens)
     modes_found(settings, 2)
-    watch = drivers.DoublesWatch(settings)
-    watch.start()
-    time.sleep(1)
-    watch.stop()
-    assert watch.taken() == []
+    assert seen(settings, monkeypatch) == []
 
 
 def test_a_driver_that_is_just_being_refused_is_no_double(
     settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drivers, "SAMPLE_SECONDS", 0.05)
     start("outbox")
     start("outbox")
     modes_found(settings, 2)
-    watch = drivers.DoublesWatch(settings)
-    watch.start()
-    time.sleep(1)
-    watch.stop()
-    assert watch.taken() == []
+    assert seen(settings, monkeypatch) == []

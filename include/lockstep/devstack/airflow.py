@@ -120,8 +120,7 @@ class AirflowApiServer(AirflowComponent):
         return settings.airflow_url
 
     def ports(self, settings: Settings) -> list[Port]:
-        variables = "LOCKSTEP_AIRFLOW_HOST", "LOCKSTEP_AIRFLOW_PORT"
-        return [Port(settings.airflow_host, settings.airflow_port, *variables)]
+        return [Port.of(settings, "airflow_host", "airflow_port")]
 
     def launch(self, settings: Settings) -> Launch:
         write_sign_in_password(settings)

@@ -49,8 +49,7 @@ class Connect:
         return settings.connect_url
 
     def ports(self, settings: Settings) -> list[Port]:
-        variables = "LOCKSTEP_CONNECT_HOST", "LOCKSTEP_CONNECT_PORT"
-        return [Port(settings.connect_host, settings.connect_port, *variables)]
+        return [Port.of(settings, "connect_host", "connect_port")]
 
     def launch(self, settings: Settings) -> Launch:
         configuration = write_configuration(settings)

@@ -45,12 +45,8 @@ class Kafka:
         return settings.kafka_bootstrap
 
     def ports(self, settings: Settings) -> list[Port]:
-        host, host_variable = settings.kafka_host, "LOCKSTEP_KAFKA_HOST"
-        controller = "LOCKSTEP_KAFKA_CONTROLLER_PORT"
-        return [
-            Port(host, settings.kafka_port, host_variable, "LOCKSTEP_KAFKA_PORT"),
-            Port(host, settings.kafka_controller_port, host_variable, controller),
-        ]
+        own = ("kafka_port", "kafka_controller_port")
+        return [Port.of(settings, "kafka_host", port) for port in own]
 
     def launch(self, settings: Settings) -> Launch:
         configuration = write_configuration(settings)

@@ -33,8 +33,7 @@ class Metrics:
         return settings.metrics_url if settings.metrics_port else ""
 
     def ports(self, settings: Settings) -> list[Port]:
-        variables = "LOCKSTEP_METRICS_HOST", "LOCKSTEP_METRICS_PORT"
-        return [Port(settings.metrics_host, settings.metrics_port, *variables)]
+        return [Port.of(settings, "metrics_host", "metrics_port")]
 
     def launch(self, settings: Settings) -> Launch:
         return Launch(

@@ -36,8 +36,7 @@ class Postgres:
         return f"{settings.postgres_host}:{settings.postgres_port}"
 
     def ports(self, settings: Settings) -> list[Port]:
-        variables = "LOCKSTEP_POSTGRES_HOST", "LOCKSTEP_POSTGRES_PORT"
-        return [Port(settings.postgres_host, settings.postgres_port, *variables)]
+        return [Port.of(settings, "postgres_host", "postgres_port")]
 
     def launch(self, settings: Settings) -> Launch:
         data, programs = postgres_data(settings), postgres_files.programs_folder()

@@ -6,11 +6,12 @@ import random
 import socket
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import psutil
 
 from lockstep.errors import ServiceError
+from lockstep.settings import Settings
 
 PORT_MAX = 65535
 LINGER_SECONDS_MAX = 10.0
@@ -26,6 +27,12 @@ class Port(NamedTuple):
     number: int
     host_variable: str
     variable: str
+
+    @classmethod
+    def of(cls, settings: Settings, host: str, port: str) -> Self:
+        """host, port: the fields of the settings that say it."""
+        variables = (f"LOCKSTEP_{field.upper()}" for field in (host, port))
+        return cls(getattr(settings, host), getattr(settings, port), *variables)
 
 
 def require_usable(ports: Iterable[Port]) -> None:

@@ -82,7 +82,7 @@ def pipeline_of_view(view: View, catalog: Catalog, file: Path) -> NewPipeline:
     except QueryRefusedError as error:
         query, refused, sql = None, error, _marked(sql, error)
     manifest = _Manifest(view, catalog, fact, _Outputs(tree, query, fact), query)
-    to_correct = {f"{one}: {why}" for one, why in marks.to_correct} | manifest.to_correct
+    to_correct = manifest.to_correct.union(note for note, _ in marks.to_correct)
     return NewPipeline(
         sql, manifest.text, (*notes, *manifest.notes), refused, to_correct=frozenset(to_correct)
     )

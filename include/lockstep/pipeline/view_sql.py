@@ -47,16 +47,18 @@ _OPERATORS = {
 
 
 class Marks(NamedTuple):
-    """notes: an expression, and why to look at it. to_correct: such pairs, of what Spark lacks."""
+    """notes: an expression, and why to look at it. to_correct: those of what Spark lacks, each with
+    its reason alone."""
 
     notes: list[str]
     to_correct: list[tuple[str, str]]
 
     def add(self, node: exp.Expr, how: str, why: str) -> None:
         """Mark an expression in its tree, too, as a comment."""
-        self.notes.append(f"{shown(node)}: {why}")
+        note = f"{shown(node)}: {why}"
+        self.notes.append(note)
         if how == TO_CORRECT:
-            self.to_correct.append((shown(node), why))
+            self.to_correct.append((note, why))
         node.add_comments([f"{how}: {why}"])
 
 
@@ -80,8 +82,8 @@ def spark_text(tree: exp.Expr, marks: Marks) -> str:
     """query.sql's text. What sqlglot leaves out of its comments stands in lines above."""
     level = ErrorLevel.IGNORE  # what is not supported is marked
     sql = tree.sql("spark", pretty=True, normalize_functions="upper", unsupported_level=level)
-    lost = [pair for pair in marks.to_correct if f"{TO_CORRECT}: {pair[1]}" not in sql]
-    return "".join(f"-- {TO_CORRECT}: {one}: {why}\n" for one, why in lost) + sql + "\n"
+    lost = [note for note, why in marks.to_correct if f"{TO_CORRECT}: {why}" not in sql]
+    return "".join(f"-- {TO_CORRECT}: {note}\n" for note in lost) + sql + "\n"
 
 
 def shown(node: exp.Expr) -> str:
