@@ -1,6 +1,6 @@
 """What a comparison found, for terminals and task logs: at most 100 columns."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from rich.console import Console, RenderableType
@@ -47,35 +47,27 @@ def summary(lines: Sequence[Comparison]) -> RenderableType:
     return table
 
 
-def differences(
-    row_keys: RowKeys, mode: StreamMode, found: Sequence[Difference], count: int
-) -> Iterable[RenderableType]:
-    """The first differing rows, those that fail a window before what is only reported.
-
-    count: of all that differ, of which those found are the ones that were kept.
-    """
-    if not found:
-        return
-    shown = found[:SHOWN_OF_A_MODE]
+def differences(row_keys: RowKeys, mode: StreamMode, found: Sequence[Difference]) -> Table:
+    """The first SHOWN_OF_A_MODE differing rows; those that fail a window come first."""
     table = Table(title=f"mode {mode}", title_justify="left", show_lines=True)
     table.add_column(", ".join(row_keys.names), justify="right", overflow="fold")
     table.add_column("class")
     table.add_column("batch, stream", overflow="fold")
     table.add_column("because", overflow="fold")
-    for one in shown:
+    for one in found[:SHOWN_OF_A_MODE]:
         sides, because = escape(both_sides(one)), escape(explanation(one))
         table.add_row(escape(row_keys.shown(one.key)), one.kind, sides, because)
-    yield table
-    if count > len(shown):
-        yield f"and {count - len(shown):,} more"
+    return table
 
 
 def print_checks(console: Console, row_keys: RowKeys, checks: Sequence[Check]) -> None:
     """First what differs, mode by mode, then the summary, then what is left to do."""
     for check in checks:
-        count = sum(check.line.counts.values())
-        for part in differences(row_keys, check.line.mode, check.differences, count):
-            console.print(part)
+        if check.differences:
+            console.print(differences(row_keys, check.line.mode, check.differences))
+            more = sum(check.line.counts.values()) - min(len(check.differences), SHOWN_OF_A_MODE)
+            if more > 0:  # of many only the first are kept
+                console.print(f"and {more:,} more")
     lines = [check.line for check in checks]
     console.print(summary(lines))
     for line in lines:

@@ -73,8 +73,8 @@ def print_verdicts(console: Console, settings: Settings, verdicts: Sequence[Comp
     console.print(table)
     row_keys = plan_named(settings.project, MANIFEST).row_keys
     shown, found = examples(settings, verdicts[-1], EXAMPLES)
-    for part in differences(row_keys, verdicts[-1].mode, shown):
-        console.print(part)
+    if shown:
+        console.print(differences(row_keys, verdicts[-1].mode, shown))
     if len(found) > len(shown):
         console.print(f"and {len(found) - len(shown):,} more of that hour and stream")
 
