@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import psutil
@@ -11,6 +13,26 @@ from lockstep.host.memory import FreeMemory
 
 CHUNK, CHUNKS = 64 * 1024, 2_000
 """Below glibc's limit for a mapping of its own, 128 KiB."""
+
+CYCLE_AFTER_MODULES = """
+import gc
+import weakref
+
+from lockstep.host.memory import collect_less
+
+class Cycle:
+    def __init__(self):
+        self.own = self
+
+gone_through = len(gc.get_objects())
+collect_less()
+assert len(gc.get_objects()) < gone_through / 10
+cycle = weakref.ref(Cycle())
+made = []
+while cycle() is not None and len(made) < 1_000_000:
+    made.append([])
+print(len(made))
+"""
 
 pytestmark = pytest.mark.skipif(
     not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's function"
@@ -47,3 +69,10 @@ def test_nothing_is_given_back_before(kept_free: int) -> None:
     before = resident()
     FreeMemory().return_when_due()
     assert abs(before - resident()) < kept_free // 4
+
+
+def test_cycles_are_collected_later_and_modules_are_not_gone_through() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", CYCLE_AFTER_MODULES], check=True, capture_output=True, text=True
+    )
+    assert 1_000 < int(made.stdout) <= memory.NEW_OBJECTS_MAX + 1_000

@@ -26,7 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.errors import LockstepError, StreamError
-from lockstep.host.memory import FreeMemory
+from lockstep.host.memory import FreeMemory, collect_less
 from lockstep.model.modes import HISTORY
 from lockstep.observe.stream_metrics import StreamMetrics
 from lockstep.pipeline.errors import PipelineError
@@ -218,12 +218,13 @@ class Driver:
 
     def _work(self) -> None:
         """Until no mode is left, or all are to stop."""
+        self._capture.start()
         self._spark = self._session()
         self._host_history()
         for mode in [mode for mode in self._wanted if mode in self._leases]:
             self._start(mode)
         self._gathered.set()
-        self._capture.start()
+        collect_less()
         self._watch()
 
     def _watch(self) -> None:
