@@ -209,6 +209,7 @@ def test_one_that_does_not_take_what_comes_is_left_behind_and_misses_nothing(
     readers: SourceReaders, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscription, "QUEUED_CHANGES_MAX", 10)
+    monkeypatch.setattr(source_reader, "FULL_SECONDS_MAX", 0.0)
     topic.slice_max = 3
     slow, quick = Stream(readers), Stream(readers)
     slow.is_paused = True
@@ -218,6 +219,25 @@ def test_one_that_does_not_take_what_comes_is_left_behind_and_misses_nothing(
     await_that(lambda: len(slow.commits) == 101)
     assert slow.commits == quick.commits
     assert slow.subscriptions > 1
+    for one in (slow, quick):
+        one.stop()
+
+
+def test_one_that_has_no_room_for_a_moment_is_waited_for_and_the_topic_is_read_once(
+    readers: SourceReaders, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "QUEUED_CHANGES_MAX", 10)
+    monkeypatch.setattr(source_reader, "FULL_SECONDS_MAX", SECONDS_MAX)
+    topic.slice_max = 3
+    slow, quick = (Stream(readers, SNAPSHOT_ALONE) for _ in range(2))
+    slow.is_paused = True
+    topic.add_orders(*range(1, 101))
+    await_that(lambda: slow.queue.is_full)
+    assert slow.queue.full_seconds > 0
+    slow.is_paused = False
+    await_that(lambda: len(quick.commits) == len(slow.commits) == 100)
+    assert slow.queue.full_seconds == 0
+    assert (slow.subscriptions, topic.handed_out) == (1, len(topic.values) - len(SNAPSHOT))
     for one in (slow, quick):
         one.stop()
 
@@ -324,6 +344,7 @@ def test_streams_that_come_go_and_stall_at_random_miss_and_double_nothing(
     rng: Random = seeded(request.node.name)
     monkeypatch.setattr(subscription, "QUEUED_CHANGES_MAX", rng.randrange(1, 30))
     monkeypatch.setattr(source_reader, "NEAR_RECORDS", rng.randrange(0, 60))
+    monkeypatch.setattr(source_reader, "FULL_SECONDS_MAX", rng.choice((0.0, 0.02)))
     topic.slice_max = rng.randrange(1, 20)
     streams: list[Stream] = [Stream(readers)]
     ended: list[tuple[Stream, Reached]] = []

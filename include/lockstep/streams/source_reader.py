@@ -32,6 +32,9 @@ POLL_SECONDS = 0.25
 """A reader to which nothing comes looks so often for what is asked of it."""
 ROOM_SECONDS = 0.01
 """Between two looks of a reader whose streams have no room."""
+FULL_SECONDS_MAX = 3.0
+"""A stream without room is waited for so long, before it is left behind the others. To read the
+topic again for it costs more than that of what it has not taken."""
 GATHER_SECONDS = 10.0
 """A reader waits so long at most for the streams that start with it."""
 NEAR_RECORDS = 20_000
@@ -194,13 +197,13 @@ class SourceReader:
             records = records[stretch.count :]
 
     def _hand_out(self, release: Release) -> None:
-        """Wait while no stream has room. Where one has, the others, too far behind, are left."""
+        """Wait for streams without room, for one that others have to wait for not too long."""
         while True:
             with self._readers.lock:
                 full = [one for one in self.streams if one.is_full]
-                if not full or len(full) < len(self.streams):
-                    break_off = [*full, *(one for one in self._queues if one.is_full)]
-                    for one in break_off:
+                late = [one for one in full if one.full_seconds > FULL_SECONDS_MAX]
+                if not full or (full == late and len(full) < len(self.streams)):
+                    for one in (*late, *(one for one in self._queues if one.is_full)):
                         self.forget(one)
                         one.end()
                     self.position = release.position

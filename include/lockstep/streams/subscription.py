@@ -43,6 +43,7 @@ class Subscription:
         self._changed = threading.Condition()
         self._releases: deque[Release] = deque()
         self._changes = 0
+        self._full_since: float | None = None
         self._in_hand: Position | None = None
         self._done = self._newest = position
         self._is_over = False
@@ -51,6 +52,12 @@ class Subscription:
     @property
     def is_full(self) -> bool:
         return self._changes >= QUEUED_CHANGES_MAX
+
+    @property
+    def full_seconds(self) -> float:
+        """For how long it has been full; 0 while it has room."""
+        since = self._full_since
+        return 0.0 if since is None else time.monotonic() - since
 
     @property
     def is_over(self) -> bool:
@@ -69,6 +76,8 @@ class Subscription:
             if release.transactions or release.stray is not None:
                 self._releases.append(release)
                 self._changes += release.changes_held
+                if self.is_full and self._full_since is None:
+                    self._full_since = time.monotonic()
                 self._changed.notify_all()
 
     def end(self, error: BaseException | None = None) -> None:
@@ -95,6 +104,7 @@ class Subscription:
             if found:
                 self._releases.clear()
                 self._changes, self._in_hand = 0, found[-1].position
+                self._full_since = None
                 return found
             if self._error is not None:
                 raise self._error
