@@ -33,7 +33,7 @@ XIDS_AHEAD_MAX = 2**30
 HELD_CHANGES_MAX = 50_000
 """Changes of one transaction kept in memory (some 50 MB); a larger one is read from the topic again
 once it is whole."""
-FINISHED_REMEMBERED = 100_000
+FINISHED_REMEMBERED = 10_000
 """Finished transactions whose late duplicates are recognised at once; others when their END is."""
 TRUNCATE = "t"
 """Kept whatever its table: it changes every row at once."""
