@@ -38,8 +38,8 @@ FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz", "variantType"}
 the last one to a table whose properties it sets, whatever its columns."""
 WRITER_VERSION_MAX = 2
 """Of a table whose protocol does not name its features."""
-GROUP_ROWS = 65_536
-"""A compaction writes its rows in groups of so many, or twice as many."""
+GROUP_ROWS = 16_384
+"""A compaction writes its rows in groups of so many, or twice as many, and holds one of them."""
 PARTIAL = "_commit_"
 ENGINE = "Lockstep"
 

@@ -50,7 +50,7 @@ def write_file(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> str
 
 def read_file(path: Path, schema: pa.Schema, rows_max: int) -> Iterator[pa.RecordBatch]:
     """The rows in so many at a time, in these columns; one that the file has not is null."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, pre_buffer=False) as file:  # else it holds all of the file
         for batch in file.iter_batches(rows_max):
             found = {name: batch[name] for name in batch.schema.names}
             columns = [
