@@ -97,12 +97,6 @@ _STREAM_CONF = {
     # them in five stages: 20 orders in 0.26 s instead of 0.22 s, 15,000 in 1.3 s instead of 1.0 s.
     "spark.sql.maxSinglePartitionBytes": f"{2**62}b",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
-    # Of what Spark keeps for its pages, which are off: by default a thousand each, with the texts
-    # of their plans.
-    "spark.ui.retainedJobs": "20",
-    "spark.ui.retainedStages": "20",
-    "spark.ui.retainedTasks": "100",
-    "spark.sql.ui.retainedExecutions": "20",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
