@@ -34,6 +34,6 @@ def new(
         f"next: `lockstep pipeline lock {name}`, `lockstep pipeline prepare {name}`, whose SQL the "
         f"tables' owner is to run, and `lockstep pipeline check {name} --rows START END`, which "
         f"compares the view and the query row by row; then `lockstep --pipeline {name} stream "
-        f"start temporal`, `lockstep pipeline run {name} START END --read view` and `lockstep "
-        f"pipeline compare {name} temporal START END`"
+        f"start temporal`, `lockstep pipeline run {name} START END` and `lockstep pipeline "
+        f"compare {name} temporal START END`"
     )
