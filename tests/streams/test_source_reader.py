@@ -223,25 +223,6 @@ def test_one_that_does_not_take_what_comes_is_left_behind_and_misses_nothing(
         one.stop()
 
 
-def test_one_that_has_no_room_for_a_moment_is_waited_for_and_the_topic_is_read_once(
-    readers: SourceReaders, topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subscription, "QUEUED_CHANGES_MAX", 10)
-    monkeypatch.setattr(source_reader, "FULL_SECONDS_MAX", SECONDS_MAX)
-    topic.slice_max = 3
-    slow, quick = (Stream(readers, SNAPSHOT_ALONE) for _ in range(2))
-    slow.is_paused = True
-    topic.add_orders(*range(1, 101))
-    await_that(lambda: slow.queue.is_full)
-    assert slow.queue.full_seconds > 0
-    slow.is_paused = False
-    await_that(lambda: len(quick.commits) == len(slow.commits) == 100)
-    assert slow.queue.full_seconds == 0
-    assert (slow.subscriptions, topic.handed_out) == (1, len(topic.values) - len(SNAPSHOT))
-    for one in (slow, quick):
-        one.stop()
-
-
 class Looks:
     """In place of `time`: counts how often a reader has looked for room."""
 
@@ -253,6 +234,29 @@ class Looks:
     def sleep(self, seconds: float) -> None:
         self.count += 1
         time.sleep(seconds)
+
+
+def test_one_that_has_no_room_for_a_moment_is_waited_for_and_the_topic_is_read_once(
+    readers: SourceReaders, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "QUEUED_CHANGES_MAX", 10)
+    monkeypatch.setattr(source_reader, "FULL_SECONDS_MAX", SECONDS_MAX)
+    looks = Looks()
+    monkeypatch.setattr(source_reader, "time", looks)
+    topic.slice_max = 3
+    slow, quick = (Stream(readers, SNAPSHOT_ALONE) for _ in range(2))
+    slow.is_paused = True
+    topic.add_orders(*range(1, 101))
+    await_that(lambda: slow.queue.is_full and not quick.queue.is_full)
+    first = looks.count
+    await_that(lambda: looks.count > first + 20)
+    assert slow.queue.full_seconds > 0
+    slow.is_paused = False
+    await_that(lambda: len(quick.commits) == len(slow.commits) == 100)
+    assert slow.queue.full_seconds == 0
+    assert (slow.subscriptions, topic.handed_out) == (1, len(topic.values) - len(SNAPSHOT))
+    for one in (slow, quick):
+        one.stop()
 
 
 def test_one_alone_is_waited_for_and_a_bounded_number_of_changes_waits(
