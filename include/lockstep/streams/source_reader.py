@@ -201,9 +201,9 @@ class SourceReader:
         while True:
             with self._readers.lock:
                 full = [one for one in self.streams if one.is_full]
-                late = [one for one in full if one.full_seconds > FULL_SECONDS_MAX]
-                if not full or (full == late and len(full) < len(self.streams)):
-                    for one in (*late, *(one for one in self._queues if one.is_full)):
+                is_late = all(one.full_seconds > FULL_SECONDS_MAX for one in full)
+                if not full or (is_late and len(full) < len(self.streams)):
+                    for one in (*full, *(one for one in self._queues if one.is_full)):
                         self.forget(one)
                         one.end()
                     self.position = release.position

@@ -51,7 +51,7 @@ class Subscription:
 
     @property
     def is_full(self) -> bool:
-        return self._changes >= QUEUED_CHANGES_MAX
+        return self._full_since is not None
 
     @property
     def full_seconds(self) -> float:
@@ -76,7 +76,7 @@ class Subscription:
             if release.transactions or release.stray is not None:
                 self._releases.append(release)
                 self._changes += release.changes_held
-                if self.is_full and self._full_since is None:
+                if self._changes >= QUEUED_CHANGES_MAX and not self.is_full:
                     self._full_since = time.monotonic()
                 self._changed.notify_all()
 
