@@ -8,6 +8,7 @@ from random import Random
 from typing import Generic, TypeVar
 
 import psycopg
+from lockstep_tools.soak.commit_status import committed_ids
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 SECONDS_MAX = 120.0
@@ -87,5 +88,4 @@ class DatabaseWriter(threading.Thread, ABC, Generic[Left]):
     def _is_committed(self, tx_id: int) -> bool:
         """Whether the last transaction is; asks until the database answers again."""
         with self.connect() as connection:
-            query = "SELECT pg_xact_status(%s::text::xid8) = 'committed'"
-            return connection.execute(query, [str(tx_id)]).fetchone()[0]
+            return tx_id in committed_ids(connection, [tx_id])

@@ -93,3 +93,14 @@ def test_of_two_transactions_with_one_id_the_last_is_meant(postgres: Settings) -
     last.commit()
     before = Written("before", last.written.tx_id, [("clients", "c", "lost")], begun_seconds=0.0)
     assert committed(postgres, [last.written, before]) == [last.written]
+
+
+def test_a_transaction_whose_id_was_lost_with_the_server_is_not_committed(
+    postgres: Settings,
+) -> None:
+    """A server that was killed does not know ids of which nothing had reached its log."""
+    last = OpenTransaction(postgres, "last", random.Random(1))
+    last.change()
+    last.commit()
+    lost = Written("lost", last.written.tx_id + 1_000_000, [("clients", "c", "lost")])
+    assert committed(postgres, [last.written, lost]) == [last.written]

@@ -22,6 +22,8 @@ from pizzeria.shop import operations as ops
 from pizzeria.shop.executor import Work
 from pizzeria.shop.writers import OUTAGE_SECONDS_MAX, Writers
 
+from lockstep_tools.soak.commit_status import committed_ids
+
 Change = tuple[str, str, str]
 """(table, op, name)."""
 MESSAGES = "messages"
@@ -161,14 +163,8 @@ def committed(settings: Settings, written: list[Written]) -> list[Written]:
     while True:
         try:
             with connect(settings, Login.SHOP) as connection:
-                rows = connection.execute(
-                    "SELECT id FROM unnest(%s::bigint[]) AS id "
-                    "WHERE pg_xact_status(id::text::xid8) = 'committed'",
-                    [list(by_id)],
-                ).fetchall()
+                return [by_id[tx_id] for tx_id in committed_ids(connection, list(by_id))]
         except PostgresUnavailableError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_SECONDS)
-            continue
-        return [by_id[tx_id] for (tx_id,) in rows]
