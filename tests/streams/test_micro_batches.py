@@ -159,3 +159,21 @@ def test_a_stop_ends_what_a_start_reads_and_refuses_the_micro_batch_that_waits(
     stopping.join(SECONDS_MAX)
     assert not stopping.is_alive()
     assert change_log(home, StreamMode.OUTBOX) == []
+
+
+def test_a_compaction_holds_no_micro_batch_up(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, ended = threading.Event(), []
+    monkeypatch.setattr(
+        ChangeLogSink, "maintain", lambda _: ended.append(may_end.wait(SECONDS_MAX))
+    )
+    one = Starting(monkeypatch, home, [*SNAPSHOT, *order(1), *order(2)], len(SNAPSHOT))
+    one.may_read.set()
+    one.runner.start()
+    one.runner._query.stop()
+    assert change_log(home, StreamMode.OUTBOX) == [1, 2]
+    assert ended == [], "the table is still being compacted"
+    may_end.set()
+    one.runner.stop()
+    assert ended[0] is True, "a stop awaits the end of that"

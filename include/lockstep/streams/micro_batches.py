@@ -117,8 +117,11 @@ class MicroBatches(Runner):
         self._caught_up.wait()
         with self._at_work:
             pass  # one that begins from now on ends at once: it must find the lock free
-        if self._query is not None:
-            self._query.stop()
+        try:
+            if self._query is not None:
+                self._query.stop()
+        finally:
+            self._upkeep.end()
 
     @property
     def position(self) -> Position:
@@ -193,7 +196,7 @@ class MicroBatches(Runner):
         """Write what is whole with these records."""
         started = time.monotonic()
         self._follower.follow(records)
-        self._sink.maintain()
+        self._upkeep.look_after()
         reach(Point.BEFORE_NEXT_RECORDS)
         self.progress.write_seconds = time.monotonic() - started
         self.progress.note()

@@ -23,7 +23,6 @@ from lockstep.streams.runner import Position, Runner
 from lockstep.streams.sink import Sink
 from lockstep.streams.source_reader import SourceReader, SourceReaders
 from lockstep.streams.subscription import Release, Subscription
-from lockstep.streams.upkeep import Upkeep
 from lockstep.streams.writer import Resumable, Writer
 
 COMMIT_SECONDS = 1 / 30
@@ -59,7 +58,6 @@ class ReaderRunner(Runner):
         self._seen_offset = sink.reached.resume_offset
         self._stream: Subscription | None = None
         self._stopping = threading.Event()
-        self._upkeep = Upkeep(name, sink.maintain)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self, neighbours: int = 0) -> None:

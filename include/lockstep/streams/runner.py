@@ -12,6 +12,7 @@ from typing import NamedTuple
 from lockstep.cdc.transactions import IncompleteTransaction
 from lockstep.observe.latency import LatencyWindow
 from lockstep.sinks.append_log import Reached
+from lockstep.streams.upkeep import Upkeep
 from lockstep.streams.writer import Progress, Writer
 
 
@@ -41,6 +42,7 @@ class Runner(ABC):
         self.neighbours = 0
         self.error: BaseException | None = None
         self._writer = writer
+        self._upkeep = Upkeep(self.name, writer.sink.maintain)
 
     @abstractmethod
     def start(self, neighbours: int = 0) -> None:
