@@ -29,7 +29,14 @@ from pizzeria.names import ORDERS, SOURCE_HISTORY, change_log_table
 
 from tests.fault_rounds import MORE_ROUNDS, seeded
 from tests.streams.pizzeria import LSN_STEP, Pizzeria, as_content, as_row, as_version
-from tests.streams.topics import PLAN, SLICE, ReadHere, micro_batches_of, settings_of
+from tests.streams.topics import (
+    PLAN,
+    SLICE,
+    ReadHere,
+    micro_batches_of,
+    settings_of,
+    upkeep_at_once,
+)
 
 SLICES_OF_LARGE = 6
 """Of a large transaction; it is read twice for what look-ups lead to and twice for the orders."""
@@ -96,13 +103,15 @@ class Stream:
         """What the topic had as it starts it reads by itself, the rest in micro-batches."""
         stage = Stage(lambda records: records, lambda rows: rows)
         one = micro_batches_of(self._spark, self._settings, self._mode, stage)
-        one._catch_up(self._end)
-        if one.error is not None:
-            raise one.error
+        with upkeep_at_once(one):
+            one._catch_up(self._end)
+            if one.error is not None:
+                raise one.error
         while self._end < until:
             first, size = self._end, self._shop.rng.randrange(1, 150)
             self._end = min(first + size, len(self._shop.topic))
-            one._micro_batch(MicroBatch(first, self._shop.topic[first : self._end]), 0)
+            with upkeep_at_once(one):
+                one._micro_batch(MicroBatch(first, self._shop.topic[first : self._end]), 0)
 
 
 class WhileWaiting:

@@ -1,6 +1,7 @@
 """A change topic whose records are decoded already, and streams that follow it without Spark."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from lockstep.streams.given_up import GivenUp
 from lockstep.streams.micro_batches import MicroBatches, Stage
 from lockstep.streams.modes import Modes
 from lockstep.streams.reader_runner import ReaderRunner
-from lockstep.streams.runner import Position
+from lockstep.streams.runner import Position, Runner
 from lockstep.streams.sink import Sink, open_change_log
 from lockstep.streams.source_reader import SourceReader, SourceReaders
 from lockstep.streams.subscription import Subscription
@@ -141,16 +142,22 @@ class ReadHere:
             self._work()
 
     def _work(self) -> None:
-        """And what is due next to it, at once: a crash there comes where it belongs, and one of the
-        stream leaves no thread behind, as a process that dies leaves none."""
-        try:
+        with upkeep_at_once(self.runner):
             self.runner._work()
-        except BaseException:
-            if (look := self.runner._upkeep._look) is not None:
-                look.exception()  # waits for its end
-            raise
-        if (look := self.runner._upkeep._look) is not None:
-            look.result()
+
+
+@contextmanager
+def upkeep_at_once(runner: Runner) -> Iterator[None]:
+    """What is due next to the block is done when it ends: a crash there comes where it belongs, and
+    one of the stream leaves no thread behind, as a process that dies leaves none."""
+    try:
+        yield
+    except BaseException:
+        if (look := runner._upkeep._look) is not None:
+            look.exception()  # waits for its end
+        raise
+    if (look := runner._upkeep._look) is not None:
+        look.result()
 
 
 def _parts(
