@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 RECORDS_MAX = 50_000
 """Records of one micro-batch: some 50 MB in the driver. Larger ones are no quicker."""
-SHARE_SECONDS = 0.12
+SHARE_SECONDS = 0.08
 """So long a query pauses for each neighbour, whose joins need the cores as well."""
 
 
