@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye after pytest's streams close
 
-MARKS = ("e2e", "services", "spark")
+MARKS = ("e2e", "services", "spark", "slow")
 """The first of these that a test has is what its minutes are counted for."""
 _seconds_by_mark: Counter[str] = Counter()
 KAFKA_JVM_OPTIONS = "LOCKSTEP_KAFKA_JVM_OPTIONS"

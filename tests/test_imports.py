@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -232,6 +233,7 @@ def place_of(module: str) -> Path | None:
     return next((file for file in found if file.exists()), None)
 
 
+@cache
 def names_of(file: Path) -> set[str]:
     """What a module defines or imports, wherever that stands."""
     names = set()

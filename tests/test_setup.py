@@ -15,6 +15,8 @@ import pytest
 
 from tests.project import PROJECT_DIR
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = (
     "sh",
     "make",

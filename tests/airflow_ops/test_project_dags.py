@@ -183,6 +183,7 @@ def test_only_the_dag_that_is_asked_for_is_made(project: Path) -> None:
     assert [dag.dag_id for dag in make_dags(settings, f"{OWN}__repair")] == [f"{OWN}__repair"]
 
 
+@pytest.mark.slow
 def test_twenty_pipelines_load_in_less_than_two_seconds_without_spark_and_arrow(
     project: Path,
 ) -> None:
@@ -195,8 +196,7 @@ def test_twenty_pipelines_load_in_less_than_two_seconds_without_spark_and_arrow(
         "LOCKSTEP_PIPELINE": OWN,
         "LOCKSTEP_HOME": str(project / "home"),
     }
-    loads = []
-    for _ in range(3):  # the quickest counts: the others' slowness is the machine's
+    for _ in range(3):  # one that is quick enough will do: the others' slowness is the machine's
         ran = subprocess.run(
             [sys.executable, "-c", LOAD],
             env=environment,
@@ -207,6 +207,7 @@ def test_twenty_pipelines_load_in_less_than_two_seconds_without_spark_and_arrow(
         assert ran.returncode == 0, ran.stderr[-2000:]
         seconds, again, count, one, heavy = json.loads(ran.stdout.splitlines()[-1])
         assert (count, one, heavy) == (200, "copy_7__parity", [])
-        loads.append((seconds, again))
-    assert min(seconds for seconds, _ in loads) < SECONDS_MAX
-    assert min(again for _, again in loads) < SECONDS_MAX / 4
+        if seconds < SECONDS_MAX and again < SECONDS_MAX / 4:
+            break
+    else:
+        pytest.fail(f"the last of three took {seconds:.1f} s, and again {again:.1f} s")

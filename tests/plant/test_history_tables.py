@@ -35,6 +35,8 @@ from tests.plant.random_changes import SNAPSHOT, RandomChanges
 from tests.plant.test_source_history import KilledError
 from tests.plant.test_temporal import FACT_WITH_NOTE, QUERY, history_rows, read_columns
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(6)
 Versions = dict[tuple[str, str, int], tuple[str, dict | None]]
 Tables = dict[TableName, PlannedTable]

@@ -137,6 +137,7 @@ def _joined(kept: TableVersions, commit_lsn: int) -> dict:
     return found | {key: kept.before((key,), commit_lsn + 1) for key in KEYS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("_round", range(5))
 def test_a_stream_finds_what_it_finds_alone_however_far_the_others_are(

@@ -17,6 +17,8 @@ from tests.plant.planned import NAMES, SENSOR, SITE, planned
 from tests.plant.random_changes import RandomChanges
 from tests.plant.test_temporal import FACT_WITH_NOTE, QUERY, history_rows, read_columns, serve
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (0, 1, 2)
 
 

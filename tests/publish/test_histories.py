@@ -17,6 +17,8 @@ from lockstep.settings import Settings
 from tests.publish.shapes import PIZZERIA, Shape, samples
 from tests.publish.shop import Expected, Shop, hour, published, version_of
 
+pytestmark = pytest.mark.slow
+
 MODES = (StreamMode.OUTBOX, StreamMode.TEMPORAL)
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 HOURS = 5

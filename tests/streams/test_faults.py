@@ -229,6 +229,7 @@ def number_of(rng: random.Random, point: Point) -> int:
     return rng.randrange(1, 4 * SLICES_OF_LARGE if point is Point.WITHIN_LARGE else 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mode",
     [

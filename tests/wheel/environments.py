@@ -73,14 +73,16 @@ def _requirements(asking: Distribution, extra: str) -> Iterator[Requirement]:
 
 
 def _link(package: Distribution, into: Path) -> None:
-    """Each file of the package but its commands."""
+    """Each file of the package but its commands; what is compiled of it, too."""
     for file in package.files or ():
-        if file.parts[0] == ".." or "__pycache__" in file.parts:
+        source, target = (
+            Path(os.path.abspath(package.locate_file(file))),
+            into.joinpath(*file.parts),
+        )
+        if file.parts[0] == ".." or target.exists() or not source.exists():
             continue
-        target = into.joinpath(*file.parts)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            target.symlink_to(Path(os.path.abspath(package.locate_file(file))))
+        target.symlink_to(source)
 
 
 def _run(command: list[str]) -> None:

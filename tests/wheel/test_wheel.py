@@ -18,6 +18,8 @@ from tests.project import PROJECT_DIR
 from tests.test_requirements import asked_for, canonical, pins, version_of
 from tests.wheel.environments import build_wheel, make_environment
 
+pytestmark = pytest.mark.slow
+
 UNITS = Path(__file__).with_name("units.py")
 PACKAGES = {
     (): (
