@@ -194,7 +194,7 @@ def test_control_characters_in_data_do_not_reach_the_terminal(lakehouse):
 
 
 def test_command_ends_quietly_when_its_reader_does(lakehouse):
-    """Many rows into `head`: no traceback, and no waiting for rows nobody reads."""
+    """Many rows into `head`: no traceback, and no waiting for rows that are not read."""
     many = ", ".join(f"{ORDERS} t{number}" for number in range(12))  # 531,441 rows
     command = [sys.executable, "-c", "from lockstep.cli import main; main()"]
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""docker-compose.yml is right, as far as that can be told without an engine of containers.
+"""docker-compose.yml is right, as far as that can be seen without an engine of containers.
 
 It follows the Compose specification, and every image, command, path, port and variable in it is
 one that the project has. tests/compose holds the specification's schema and where it is from.
@@ -221,7 +221,7 @@ def test_our_image_is_this_version_and_is_always_built() -> None:
     assert others == {"postgres", "prometheus", "grafana"}
     for service in ours:
         assert service["image"] == f"{OUR_IMAGE}:{version}"
-        assert service["pull_policy"] == "build"  # nobody else's image of that name
+        assert service["pull_policy"] == "build"  # no one else's image of that name
         assert (PROJECT_DIR / service["build"]["dockerfile"]) == DOCKERFILE
 
 
@@ -339,14 +339,14 @@ def listening_on(name: str) -> set[int]:
     """The ports that the service's own settings or command tell it to listen on."""
     service = services()[name]
     command = service.get("command", [])
-    told = {int(value) for option, value in pairwise(command) if "port" in option}
-    told |= {int(one.rpartition(":")[2]) for one in command if "listen-address" in one}
-    told |= {int(value) for name, value in environment(service).items() if "HTTP_PORT" in name}
+    ports = {int(value) for option, value in pairwise(command) if "port" in option}
+    ports |= {int(one.rpartition(":")[2]) for one in command if "listen-address" in one}
+    ports |= {int(value) for name, value in environment(service).items() if "HTTP_PORT" in name}
     if name == "postgres":
-        told.add(int(services()["airflow-scheduler"]["environment"]["LOCKSTEP_POSTGRES_PORT"]))
+        ports.add(int(services()["airflow-scheduler"]["environment"]["LOCKSTEP_POSTGRES_PORT"]))
     field = name.replace("-api-server", "") + "_port"
     default = Settings.model_fields.get(field)
-    return told | ({default.default} if default else set())
+    return ports | ({default.default} if default else set())
 
 
 def test_no_two_services_publish_one_port() -> None:

@@ -149,7 +149,7 @@ def test_who_asks_for_the_holder_does_not_refuse_a_patient_start(path) -> None:
         asker.wait()
 
 
-def test_nobody_holds_what_nobody_locked(path) -> None:
+def test_what_was_not_locked_is_not_held(path) -> None:
     assert holder(path) is None
     path.write_text("4711")
     assert holder(path) is None

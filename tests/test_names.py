@@ -118,7 +118,7 @@ def test_the_library_names_no_source_and_no_pipeline_of_the_repository() -> None
         ("field = 'batch_reader_password'", 0),
     ],
 )
-def test_a_written_out_name_is_told_from_other_words(source: str, count: int) -> None:
+def test_a_written_out_name_is_distinguished_from_other_text(source: str, count: int) -> None:
     assert len(names_in(source)) == count
 
 

@@ -258,7 +258,7 @@ def test_packages_that_cannot_be_installed_end_it_with_pips_reason(finished: Pro
     assert finished.setup().returncode == 0
 
 
-def test_a_virtual_environment_cut_short_is_made_anew(finished: Project) -> None:
+def test_a_virtual_environment_cut_short_is_made_again(finished: Project) -> None:
     """As after a kill while it was made: no stamp yet, and no pip."""
     venv = finished.root / ".venv"
     for stamp in venv.glob(".made-*"):

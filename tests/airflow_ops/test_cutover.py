@@ -46,7 +46,7 @@ def test_the_question_says_what_becomes_of_the_table(monkeypatch) -> None:
     assert "has 1,234 rows and is fed by outbox" in cutover.question("", "batch", 24)
 
 
-def test_the_ledger_is_told_who_approved(monkeypatch) -> None:
+def test_the_ledger_has_who_approved(monkeypatch) -> None:
     asked = []
 
     def switch_it(_settings, _plan, feed, windows, approved_by, as_of):

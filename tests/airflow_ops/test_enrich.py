@@ -39,7 +39,7 @@ def test_a_failed_job_reads_as_its_own_one_line_error(submit):
     assert failure.value.__suppress_context__
 
 
-def test_a_job_that_dies_without_a_word_reads_as_the_provider_tells_it(submit):
+def test_a_job_that_dies_silently_reads_as_the_provider_says_it(submit):
     with pytest.raises(AirflowException, match=r"Error code is: 137"):
         submit(137, "WARN something")
 

@@ -39,7 +39,7 @@ def test_the_dag_loads_and_runs_once_a_day_without_catching_up():
     assert [task.task_id for task in dag.tasks] == ["maintain"]
 
 
-def test_what_was_freed_is_told_and_logged_line_by_line(outcomes, caplog):
+def test_what_was_freed_is_reported_and_logged_line_by_line(outcomes, caplog):
     caplog.set_level("INFO", "lockstep.airflow_ops.maintenance")
     outcomes(
         Outcome("parity_ledger", "/lake", State.DONE, 5_000, 2_000, "2 dead files"),

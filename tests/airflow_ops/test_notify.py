@@ -1,4 +1,4 @@
-"""Who is told of a failed task, by real receivers on loopback."""
+"""Who is notified of a failed task, by real receivers on loopback."""
 
 import json
 import logging
@@ -53,7 +53,7 @@ def mailbox() -> Iterator[socketserver.ThreadingTCPServer]:
     yield from serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox))
 
 
-def test_a_webhook_is_told_what_failed_why_and_where(webhook, monkeypatch):
+def test_a_webhook_is_sent_what_failed_why_and_where(webhook, monkeypatch):
     connection = {"conn_type": "http", "host": f"{address(webhook)}/services/", "password": "T/B"}
     monkeypatch.setenv(VARIABLE, json.dumps(connection))
     FailureNotifier("parity failed").notify(CONTEXT)
@@ -75,7 +75,7 @@ def test_an_e_mail_goes_to_the_addresses_of_the_connection(mailbox, monkeypatch)
     assert "parity failed" in letter
 
 
-def test_without_a_connection_nobody_is_told(monkeypatch, caplog):
+def test_without_a_connection_nothing_is_sent(monkeypatch, caplog):
     monkeypatch.delenv(VARIABLE, raising=False)
     caplog.set_level(logging.INFO)
     FailureNotifier("parity failed").notify(CONTEXT)

@@ -107,7 +107,7 @@ def test_hours_missed_are_not_caught_up_and_the_page_explains_the_dag(dag):
         assert words in dag.doc_md
 
 
-def test_the_job_is_told_the_window_and_the_read_mode(dag):
+def test_the_job_gets_the_window_and_the_read_mode(dag):
     """Rendered as Airflow renders it, with a run of the command line's kind."""
     from datetime import UTC, datetime
     from types import SimpleNamespace

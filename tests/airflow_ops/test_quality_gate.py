@@ -1,4 +1,4 @@
-"""Who waits for the table is told only about windows that passed, and told what was found."""
+"""Who waits for the table is sent only windows that passed, with what was found."""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -114,7 +114,7 @@ def test_a_failed_check_fails_without_retry_says_why_and_announces_nothing(monke
     assert link == f"{SITE}/{PAGE}"
 
 
-def test_a_window_that_nobody_wrote_fails_without_retry(monkeypatch):
+def test_a_window_that_was_not_written_fails_without_retry(monkeypatch):
     _, event, error = gate(monkeypatch, WindowNotWrittenError("no run replaced the window"))
     assert "no run replaced" in str(error)
     assert event.extra == {}

@@ -38,7 +38,7 @@ def operator(restarts_max: int | str = 2) -> SuperviseStreamOperator:
 
 
 def watch_of(deferral) -> dict:
-    """What the trigger is told, of a task that was deferred."""
+    """What the trigger gets, of a task that was deferred."""
     assert deferral.value.method_name == "resume"
     return deferral.value.trigger.serialize()[1]
 
@@ -81,7 +81,7 @@ def test_a_stream_that_runs_is_taken_over_and_not_doubled(settings, starts) -> N
     assert read_desired(settings, MODE).reason == DESIRED_BY.replace("try 1", "try 2")
 
 
-def test_a_stream_that_is_just_stopping_is_started_anew(settings, starts) -> None:
+def test_a_stream_that_is_just_stopping_is_started_again(settings, starts) -> None:
     execute()
     write_desired(settings, MODE, DesiredState.STOPPED, "enough")
     execute(try_number=2)
@@ -166,7 +166,9 @@ def test_a_full_disk_is_waited_for_and_not_counted(settings, starts, monkeypatch
     assert len(starts()) == 1
 
 
-def test_an_error_that_only_a_person_can_mend_is_given_up_at_once(settings, starts, behave) -> None:
+def test_an_error_that_only_a_person_can_correct_is_given_up_at_once(
+    settings, starts, behave
+) -> None:
     behave(MODE, "fail")
     with pytest.raises(AirflowFailException, match=r"PoisonedRecordError: the record at offset 7"):
         operator().execute(context())
@@ -185,8 +187,8 @@ def test_without_any_restart_allowed_the_first_failure_is_the_last(settings, sta
 def test_a_stream_stopped_on_purpose_is_a_success_that_says_so(caplog, capsys) -> None:
     event = {"reason": "stopped", "why": "stopped by `lockstep stream stop`", "watch": {}}
     assert operator().resume(context(), event) is None
-    told = caplog.text + capsys.readouterr().out
-    assert "was stopped on purpose: stopped by `lockstep stream stop`" in told
+    output = caplog.text + capsys.readouterr().out
+    assert "was stopped on purpose: stopped by `lockstep stream stop`" in output
 
 
 def test_files_that_cannot_be_read_fail_the_attempt_which_airflow_repeats() -> None:

@@ -60,7 +60,7 @@ def test_a_row_of_a_snapshot_has_no_transaction() -> None:
     assert (found.tx, found.row.values) == (None, (5, "Otto"))
 
 
-def test_a_row_nobody_wants_is_counted_but_not_read() -> None:
+def test_a_row_that_is_not_wanted_is_counted_but_not_read() -> None:
     assert read(change(ORDERS, after={"id": "?"}), wanted=frozenset({OUTBOX})).row is None
 
 
@@ -111,7 +111,7 @@ def test_end_gives_the_commit_lsn_and_counts_with_messages_as_the_rest() -> None
     assert end.counts == {ORDERS: 2, MESSAGES: 3}
 
 
-def test_other_records_are_told_apart() -> None:
+def test_other_records_are_distinguished() -> None:
     assert read(None) == records.Tombstone(4)
     assert read({"status": "BEGIN", "id": "7:1"}) == records.Begin(4, 7)
     notice = {"id": "1f", "type": "COMPLETED", "aggregate_type": "Initial Snapshot"}

@@ -70,7 +70,7 @@ def test_what_is_held_can_be_asked_for_while_records_come_in() -> None:
     assert follower.held_changes == 3
 
 
-def test_a_transaction_without_its_end_is_told_of_once_another_has_ended() -> None:
+def test_a_transaction_without_its_end_is_reported_once_another_has_ended() -> None:
     follower = tracker()
     follower.feed(placed([Begin(0, 7), change(7, 1)]))
     assert follower.incomplete() == []

@@ -156,12 +156,12 @@ def test_every_metric_is_on_the_dashboard_or_in_an_alert(
 
 def test_every_failure_of_a_stream_has_an_alert() -> None:
     wrong = {health for health in Health if health.wrong}
-    told = {
+    reported = {
         health
         for rule in alerts().values()
         for health in re.findall(r'health="(\w+)"', rule["expr"])
     }
-    assert wrong - told == {Health.DEAD}  # that is LockstepStreamDown
+    assert wrong - reported == {Health.DEAD}  # that is LockstepStreamDown
     assert "LockstepStreamDown" in alerts()
 
 
@@ -243,7 +243,7 @@ def test_grafana_finds_its_data_source_and_dashboard() -> None:
     assert str(Path(home).parent) == provider["options"]["path"]
 
 
-def test_nobody_can_sign_in_to_or_change_grafana() -> None:
+def test_no_one_can_sign_in_to_or_change_grafana() -> None:
     given = compose()["grafana"]["environment"]
     assert given["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
     assert given["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"

@@ -93,19 +93,19 @@ def test_hours_that_do_not_come_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
         run_hours(FakeAirflow([run(HOURS[0])]))
 
 
-def verdicts(airflow: FakeAirflow, settings: Settings, told: list | None = None) -> list:
+def verdicts(airflow: FakeAirflow, settings: Settings, lines: list | None = None) -> list:
     since = line(0, Verdict.PASS).checked_at
-    hear = told.append if told is not None else (lambda _line: None)
+    hear = lines.append if lines is not None else (lambda _line: None)
     return comparisons.await_verdicts(airflow, settings, WANTED, since, hear)
 
 
 def test_verdicts_come_in_the_order_wanted_also_failed_ones(tmp_path) -> None:
-    settings, told = Settings(home=tmp_path), []
+    settings, lines = Settings(home=tmp_path), []
     book.append(settings, line(1, Verdict.FAIL, value_mismatch=1), [])
     book.append(settings, line(0, Verdict.PASS), [])
-    found = verdicts(FakeAirflow(["failed"]), settings, told)
+    found = verdicts(FakeAirflow(["failed"]), settings, lines)
     assert [one.verdict for one in found] == [Verdict.PASS, Verdict.FAIL]
-    assert len(told) == 2
+    assert len(lines) == 2
 
 
 @pytest.mark.parametrize("verdict", [Verdict.WAITING, None])

@@ -73,8 +73,8 @@ def test_a_run_killed_anywhere_changes_nothing_and_its_retry_completes_it(
         left = rows_of(pizzeria)
         run_window(spark, pizzeria, DAYS, mode)
         after = rows_of(pizzeria)
-        told = f"seed {seed}, kill {number} after {moment:.2f} s, read {mode}"
-        assert left in (before, after), told
-        assert after != before, told
-        assert found(pizzeria)[:2] == EXPECTED[:2], told
+        context = f"seed {seed}, kill {number} after {moment:.2f} s, read {mode}"
+        assert left in (before, after), context
+        assert after != before, context
+        assert found(pizzeria)[:2] == EXPECTED[:2], context
     assert killed == KILLS, f"seed {seed}: only {killed} runs were still at work when killed"

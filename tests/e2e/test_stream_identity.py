@@ -180,7 +180,7 @@ def let_outbox_feed(settings: Settings) -> None:
     assert step(settings, PLAN).is_all
 
 
-def test_capture_begun_anew_asks_for_a_rebuild_which_holds_what_the_database_does(
+def test_capture_begun_again_asks_for_a_rebuild_which_holds_what_the_database_does(
     stack: Settings,
 ) -> None:
     let_outbox_feed(stack)

@@ -72,7 +72,7 @@ def test_pizzas_keep_their_sequence_and_repetitions(spark: SparkSession) -> None
     assert [item.pizza for item in order.pizzas] == ["Funghi", "Marinara", "Funghi"]
 
 
-def test_what_nobody_knows_is_kept_as_nulls(spark: SparkSession) -> None:
+def test_what_is_unknown_is_kept_as_nulls(spark: SparkSession) -> None:
     unknown_pizza, unknown_seating = enriched_snapshot(
         spark, orders=[(1, 10, NOON, [7, 999]), (2, 77, NOON, [8])]
     )

@@ -191,7 +191,7 @@ def test_a_stream_that_is_to_run_is_not_kept_from_its_start(settings: Settings) 
     assert dead not in files(settings, OUTBOX)
 
 
-def test_the_growth_of_a_change_log_is_told(settings: Settings) -> None:
+def test_the_growth_of_a_change_log_is_reported(settings: Settings) -> None:
     for number in range(4):
         write(settings, OUTBOX, number, mode="append")
     (file, *_) = folder_of(settings, OUTBOX).glob("*.parquet")
@@ -239,7 +239,7 @@ def test_a_vacuum_of_the_hourly_table_keeps_what_is_known_of_its_windows(
     folder = folder_of(settings, ORDERS_ENRICHED_BATCH)
     age(folder, days=20)
     before = DeltaTable(folder)
-    told = {number: written_by(before, hour(number)) for number in (0, 1)}
+    recorded = {number: written_by(before, hour(number)) for number in (0, 1)}
     rows = before.to_pyarrow_table().sort_by("order_id")
 
     outcome = maintained(settings)[sql_name(ORDERS_ENRICHED_BATCH)]
@@ -247,7 +247,7 @@ def test_a_vacuum_of_the_hourly_table_keeps_what_is_known_of_its_windows(
 
     after = DeltaTable(folder)
     assert after.version() > before.version()
-    assert {number: written_by(after, hour(number)) for number in (0, 1)} == told
+    assert {number: written_by(after, hour(number)) for number in (0, 1)} == recorded
     assert windows_since(after, before.version(), ORDER_TIME) == []
     assert after.to_pyarrow_table().sort_by("order_id") == rows
     assert changed in rows["order_id"].to_pylist()

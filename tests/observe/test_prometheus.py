@@ -38,7 +38,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def running(settings: Settings) -> Iterator[lease.Lease]:
-    """The outbox as its driver leaves it at work: a wish, a lease, a heartbeat."""
+    """The outbox as its driver leaves it at work: a desired state, a lease, a heartbeat."""
     write_desired(settings, OUTBOX, DesiredState.RUNNING, "a test", restarts=3)
     held = lease.acquire(settings, OUTBOX)
     beat(settings)

@@ -346,7 +346,7 @@ class Shop:
         id_ = 1 + max((key[1] for key in self.rows if key[0] == "orders"), default=0)
         minutes = self.rng.randint(-10, 69)
         order = {
-            "table_assignment_id": self.rng.randint(1, 13),  # the thirteenth nobody knows
+            "table_assignment_id": self.rng.randint(1, 13),  # the thirteenth is unknown
             "order_time": NOON + timedelta(minutes=minutes),
             "pizzas": self._pizzas(),
         }

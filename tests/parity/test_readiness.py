@@ -176,7 +176,7 @@ def test_a_repaired_window_waits_for_the_repairs_marker(
     assert ready.cuts_of_repaired() == {7: cut}
 
 
-def test_a_stream_that_never_ran_and_a_window_that_nobody_wrote_are_errors(
+def test_a_stream_that_never_ran_and_a_window_that_was_not_written_are_errors(
     settings: Settings, tmp_path: Path
 ) -> None:
     assert modes_with_tables(settings, PLAN) == []

@@ -67,7 +67,7 @@ def settings(tmp_path: Path) -> Settings:
     return settings
 
 
-def test_tables_that_agree_are_told_together_in_the_order_of_the_history(
+def test_tables_that_agree_are_shown_together_in_the_order_of_the_history(
     settings: Settings,
 ) -> None:
     moments = story_of(settings, PLAN, (7,))
@@ -94,7 +94,7 @@ def test_it_fits_a_terminal(settings: Settings) -> None:
         assert words in text
 
 
-def test_an_order_that_nobody_has_is_an_error(settings: Settings) -> None:
+def test_an_order_that_no_table_has_is_an_error(settings: Settings) -> None:
     with pytest.raises(LakehouseError, match=r"has the row \[99\]"):
         story_of(settings, PLAN, (99,))
 

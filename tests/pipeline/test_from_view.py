@@ -213,7 +213,7 @@ def test_what_cannot_be_used_is_marked_above_its_line(definition: str, why: str,
     assert key in pipeline.manifest
 
 
-def test_what_does_not_work_as_it_is_is_told_from_what_is_to_be_looked_at() -> None:
+def test_what_does_not_work_as_it_is_is_distinguished_from_what_is_to_be_looked_at() -> None:
     pipeline = made(
         """ SELECT 1 + r.id AS one, r.value / r.ticks AS mean, r.ticks / 2 AS half, now() AS seen,
             age(r.checked_at, r.measured_at) AS age FROM plots.readings r;"""

@@ -234,7 +234,7 @@ def test_without_an_hourly_table_the_batch_takes_over_what_is_there(
     assert not step(settings, PLAN).has_published
 
 
-def test_a_second_writer_waits_and_is_told(
+def test_a_second_writer_waits_and_is_named(
     settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge(settings, PASS, PASS, PASS)

@@ -28,9 +28,9 @@ def test_each_mode_that_the_window_was_compared_with_is_checked(settings, capsys
 
     book.append(settings, line(0, mode=StreamMode.LOOKUP), [])
     assert check_streams(*HOUR, []) == 1
-    told = capsys.readouterr().out
-    assert "12 changes of orders_enriched__outbox" in told
-    assert "fail: op known: all but 1 of 12 changes" in told
+    output = capsys.readouterr().out
+    assert "12 changes of orders_enriched__outbox" in output
+    assert "fail: op known: all but 1 of 12 changes" in output
     assert check_streams(*HOUR, [StreamMode.OUTBOX]) == 0
 
 

@@ -1,4 +1,4 @@
-"""`lockstep parity repair`: shows, asks, and merges only when told."""
+"""`lockstep parity repair`: shows, asks, and merges only when approved."""
 
 import pytest
 from lockstep.cli import app
@@ -24,7 +24,7 @@ def say(hour: Settings, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-def test_it_shows_what_changed_and_merges_it_when_told(hour: Settings, shop: Shop, say) -> None:
+def test_it_shows_what_changed_and_merges_it_when_approved(hour: Settings, shop: Shop, say) -> None:
     first = min(whole_rows(hour))
     shop(f"DELETE FROM orders WHERE id = {first}", "UPDATE pizzas SET price = price + 1")
     version = version_of(hour)

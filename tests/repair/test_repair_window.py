@@ -74,8 +74,8 @@ def test_changed_orders_are_merged_and_no_other_row_changes(hour: Settings, shop
     }
     merged = {row["order_id"]: row for row in rows_of(hour) if row["order_id"] in touched}
     run_hour(hour)
-    anew = {row["order_id"]: row for row in rows_of(hour) if row["order_id"] in touched}
-    assert merged == anew
+    run_again = {row["order_id"]: row for row in rows_of(hour) if row["order_id"] in touched}
+    assert merged == run_again
     assert merged.keys() == {ids[How.NEW], ids[How.UPDATED]}
     written = {after[id_]["run_id"] for id_ in merged}
     assert written == {done.cut.run_id}

@@ -48,15 +48,17 @@ def test_what_a_repair_writes_is_what_spark_writes(
     read = spark.read.format("delta").load(uri)
     assert read.schema == schema
     by_spark = {row.order_id: row.asDict(recursive=True) for row in read.collect()}
-    (told,) = spark.sql(f"DESCRIBE HISTORY delta.`{uri}` LIMIT 1").select("userMetadata").first()
-    assert told == done.as_json()
+    (recorded,) = (
+        spark.sql(f"DESCRIBE HISTORY delta.`{uri}` LIMIT 1").select("userMetadata").first()
+    )
+    assert recorded == done.as_json()
     run_window(spark, pizzeria, HOUR, ReadMode.VIEW)
     assert values(pizzeria) == repaired
-    anew = {
+    merged_again = {
         row.order_id: row.asDict(recursive=True)
         for row in spark.read.format("delta").load(uri).collect()
     }
-    for row in (*by_spark.values(), *anew.values()):
+    for row in (*by_spark.values(), *merged_again.values()):
         for name in OF_THE_CUT:
             del row[name]
-    assert by_spark == anew
+    assert by_spark == merged_again

@@ -114,7 +114,7 @@ def test_a_follower_goes_on_where_it_was(settings: Settings) -> None:
     assert [(version.number, version.pizzas) for version in follow.advance()] == [(2, 6)]
 
 
-def test_commits_cleaned_up_unread_are_told(settings: Settings) -> None:
+def test_commits_cleaned_up_unread_are_reported(settings: Settings) -> None:
     folder = Path(settings.table_uri(TABLE))
     follow = follower(settings)
     list(follow.advance())
@@ -145,7 +145,7 @@ def test_orders_watched_later_are_counted_from_then_on(settings: Settings) -> No
     assert finding.examples == ("version 4: 3 pizzas",)
 
 
-def test_files_vacuumed_unread_are_told(settings: Settings) -> None:
+def test_files_vacuumed_unread_are_reported(settings: Settings) -> None:
     folder = Path(settings.table_uri(TABLE))
     next(folder.glob("*/*.parquet")).unlink()
     with pytest.raises(LakehouseError, match="check more often"):

@@ -1,4 +1,4 @@
-"""Records that Kafka no longer has are told of, never passed over."""
+"""Records that Kafka no longer has are reported, never passed over."""
 
 from collections.abc import Iterator
 from pathlib import Path

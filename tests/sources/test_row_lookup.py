@@ -248,7 +248,7 @@ def commit_time(connection: psycopg.Connection, order_id: int) -> datetime:
 
 
 def touch(connection: psycopg.Connection, order_id: int) -> datetime:
-    """Write the order anew, so that nothing it names is newer; when that was committed."""
+    """Write the order again, so that nothing it names is newer; when that was committed."""
     connection.execute("UPDATE orders SET pizzas = pizzas WHERE id = %s", [order_id])
     return commit_time(connection, order_id)
 
@@ -360,7 +360,7 @@ class TestOnTheDatabase:
         assert 1 <= len(last) <= spark.sparkContext.defaultParallelism
         assert set(first) <= set(last)
 
-    def test_connections_that_the_database_ended_are_opened_anew(
+    def test_connections_that_the_database_ended_are_opened_again(
         self, look_up: Callable, pizzeria: Settings, shop: psycopg.Connection
     ) -> None:
         committed_at = touch(shop, 1)

@@ -53,11 +53,15 @@ def test_logs_shows_the_last_lines(app: typer.Typer, tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["logs", "kafka"]).stdout == "[one]\ntwo\nthree\n"
 
 
-@pytest.mark.parametrize(("service", "told"), [("kafka", "never started"), ("kafak", "there are")])
-def test_logs_of_what_is_not_there_is_told(app: typer.Typer, service: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("service", "message"), [("kafka", "never started"), ("kafak", "there are")]
+)
+def test_logs_of_what_is_not_there_are_an_error(
+    app: typer.Typer, service: str, message: str
+) -> None:
     result = CliRunner().invoke(app, ["logs", service])
     assert isinstance(result.exception, ServiceError)
-    assert told in str(result.exception)
+    assert message in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_snapshot_under_way_is_not_disturbed(connect: Connect, offset: dict | 
 
 
 @pytest.mark.parametrize("offset", [{"lsn": 2}, {**INITIAL, "snapshot_completed": True}])
-def test_after_its_snapshot_the_connector_is_told_once(connect: Connect, offset: dict) -> None:
+def test_after_its_snapshot_the_connector_is_marked_once(connect: Connect, offset: dict) -> None:
     connect.offset = offset
     assert connector.clear_mark(Settings(), connector_of(Settings()))
     assert connector.clear_mark(Settings(), connector_of(Settings()))
@@ -73,6 +73,6 @@ def test_a_start_waits_until_the_snapshots_offset_is_kept(
     assert len(pauses) == 3
 
 
-def test_without_a_connector_nothing_is_told(connect: Connect) -> None:
+def test_without_a_connector_nothing_is_marked(connect: Connect) -> None:
     connect.config = None
     assert not connector.clear_mark(Settings(), connector_of(Settings()))

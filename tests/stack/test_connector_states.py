@@ -25,7 +25,7 @@ class Worker:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Worker:
+def worker(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Worker:
     worker = Worker(*request.param)
     monkeypatch.setattr(connector, "_get", worker.get)
     monkeypatch.setattr(connector, "_send", worker.send)
@@ -35,42 +35,42 @@ def told(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Wor
     return worker
 
 
-@pytest.mark.parametrize("told", [("UNASSIGNED", "RUNNING")], indirect=True)
-def test_a_state_that_stays_unassigned_is_written_anew_by_one_restart(told: Worker) -> None:
+@pytest.mark.parametrize("worker", [("UNASSIGNED", "RUNNING")], indirect=True)
+def test_a_state_that_stays_unassigned_is_written_again_by_one_restart(worker: Worker) -> None:
     connector._wait_until_running(Settings(), connector_of(Settings()))
-    assert told.restarts == ["POST restart?includeTasks=true&onlyFailed=false"]
+    assert worker.restarts == ["POST restart?includeTasks=true&onlyFailed=false"]
 
 
-@pytest.mark.parametrize("told", [("RUNNING", "RUNNING")], indirect=True)
-def test_one_that_runs_is_left_alone(told: Worker) -> None:
+@pytest.mark.parametrize("worker", [("RUNNING", "RUNNING")], indirect=True)
+def test_one_that_runs_is_left_alone(worker: Worker) -> None:
     connector._wait_until_running(Settings(), connector_of(Settings()))
-    assert told.restarts == []
+    assert worker.restarts == []
 
 
-@pytest.mark.parametrize("told", [("RUNNING", "FAILED"), ("RUNNING",)], indirect=True)
-def test_one_that_does_not_come_to_run_is_said(told: Worker) -> None:
+@pytest.mark.parametrize("worker", [("RUNNING", "FAILED"), ("RUNNING",)], indirect=True)
+def test_one_that_does_not_come_to_run_is_said(worker: Worker) -> None:
     with pytest.raises(ServiceError, match="lockstep logs connect"):
         connector._wait_until_running(Settings(), connector_of(Settings()), seconds_max=1.0)
-    assert told.restarts == []
+    assert worker.restarts == []
 
 
-@pytest.mark.parametrize("told", [("RUNNING", "FAILED")], indirect=True)
-def test_one_that_is_being_restarted_may_still_be_told_as_failed(
-    told: Worker, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("worker", [("RUNNING", "FAILED")], indirect=True)
+def test_one_that_is_being_restarted_may_still_be_reported_as_failed(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connect takes the order, and carries it out after the next question for its states."""
     answers = iter([["RUNNING", "FAILED"]] * 5)
 
     def soon_restarted(_settings: Settings, _connector: Connector, what: str) -> dict:
-        told.states = next(answers, ["RUNNING", "RUNNING"])
-        return Worker.get(told, _settings, _connector, what)
+        worker.states = next(answers, ["RUNNING", "RUNNING"])
+        return Worker.get(worker, _settings, _connector, what)
 
     monkeypatch.setattr(connector, "_get", soon_restarted)
     connector._wait_until_running(Settings(), connector_of(Settings()), failed_seconds_max=5.0)
     assert next(answers, None) is None
 
 
-@pytest.mark.parametrize("told", [("RUNNING", "FAILED")], indirect=True)
-def test_one_that_fails_again_after_its_restart_is_said(told: Worker) -> None:
+@pytest.mark.parametrize("worker", [("RUNNING", "FAILED")], indirect=True)
+def test_one_that_fails_again_after_its_restart_is_said(worker: Worker) -> None:
     with pytest.raises(ServiceError, match="lockstep logs connect"):
         connector._wait_until_running(Settings(), connector_of(Settings()), failed_seconds_max=0.02)

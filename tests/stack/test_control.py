@@ -203,7 +203,7 @@ def test_a_service_that_runs_but_is_silent_is_not_running(
         control.up(settings)
 
 
-def test_a_service_that_ends_at_its_start_is_told_with_the_end_of_its_log(
+def test_a_service_that_ends_at_its_start_is_reported_with_the_end_of_its_log(
     settings: Settings, services: dict
 ) -> None:
     services["broker"].program = "print('no disk'); raise SystemExit(3)"
@@ -250,7 +250,7 @@ def test_a_service_that_has_ended_does_not_answer_whatever_its_probe_says(
         control.up(settings)
 
 
-def test_a_database_lost_during_a_start_is_told_by_service(
+def test_a_database_lost_during_a_start_is_reported_by_service(
     settings: Settings, services: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_lost(settings: Settings) -> None:
@@ -261,7 +261,7 @@ def test_a_database_lost_during_a_start_is_told_by_service(
         control.up(settings)
 
 
-def test_every_failure_is_told(settings: Settings, services: dict) -> None:
+def test_every_failure_is_reported(settings: Settings, services: dict) -> None:
     for name in ("database", "broker"):
         services[name].program = "raise SystemExit(1)"
         services[name].answers = False

@@ -89,7 +89,7 @@ def test_the_shop_reaches_no_other_database(postgres: Settings, database: str) -
         connect(postgres, Login.SHOP, database)
 
 
-def test_nobody_signs_in_without_the_password(
+def test_no_one_signs_in_without_the_password(
     postgres: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SHOP_PASSWORD, "wrong")
@@ -158,14 +158,14 @@ def test_a_stopped_server_comes_back_with_its_data_on_another_port(postgres: Set
         control.up(postgres, ["postgres"])
 
 
-def test_lost_secrets_are_told_with_what_to_do(postgres: Settings) -> None:
+def test_lost_secrets_are_reported_with_what_to_do(postgres: Settings) -> None:
     lost = postgres.model_copy(update={"admin_password": SecretStr("another")})
     with pytest.raises(ServiceError, match=r"does not know the password .* bring that file back"):
         control.up(lost, ["postgres"])
     assert process.read_record(postgres.home, "postgres").process() is not None
 
 
-def test_a_port_in_use_is_told_and_nothing_is_started(postgres: Settings) -> None:
+def test_a_port_in_use_is_reported_and_nothing_is_started(postgres: Settings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         taken = postgres.model_copy(update={"kafka_port": port})

@@ -32,7 +32,7 @@ def test_a_ready_database_has_no_problem(facts: DatabaseFacts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
+    ("facts", "problem"),
     [
         (READY._replace(wal_level="replica"), "wal_level is replica: set it to logical"),
         (READY._replace(can_replicate=False), 'ALTER ROLE "cdc" REPLICATION'),
@@ -47,16 +47,16 @@ def test_a_ready_database_has_no_problem(facts: DatabaseFacts) -> None:
         (WITH_SLOT._replace(slot_active=True), "another process is reading the slot"),
     ],
 )
-def test_what_is_in_the_way_is_named_with_its_remedy(facts: DatabaseFacts, told: str) -> None:
+def test_what_is_in_the_way_is_named_with_its_remedy(facts: DatabaseFacts, problem: str) -> None:
     found = list(problems(CONNECTOR, facts, first=True))
     assert len(found) == 1
-    assert told in found[0]
+    assert problem in found[0]
 
 
 def test_our_own_reader_of_the_slot_is_no_problem() -> None:
     assert list(problems(CONNECTOR, WITH_SLOT._replace(slot_active=True), first=False)) == []
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     facts = READY._replace(wal_level="minimal", can_replicate=False, slots_used=10)
     assert len(list(problems(CONNECTOR, facts, first=True))) == 3

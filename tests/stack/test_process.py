@@ -58,7 +58,7 @@ def test_another_process_with_the_same_pid_is_not_taken_for_it() -> None:
     assert process.ProcessRecord(mine.pid, mine.create_time() - 60).process() is None
 
 
-def test_a_killed_child_that_nobody_waited_for_has_ended(home: Path) -> None:
+def test_a_killed_child_that_was_not_waited_for_has_ended(home: Path) -> None:
     record = start(home, SLEEPS)
     os.kill(record.pid, signal.SIGKILL)
     deadline = time.monotonic() + DEADLINE_SECONDS

@@ -182,7 +182,7 @@ def require_prefix(
     if mode != HISTORY:
         rows, frontier = written(settings, change_log_table(StreamMode(mode)))
         found = [((row["order_id"], row["commit_lsn"]), as_content(row)) for row in rows]
-        expected = {key: told for key, told in shop.orders.items() if key[-1] <= frontier}
+        expected = {key: row for key, row in shop.orders.items() if key[-1] <= frontier}
         assert len(found) == len(expected), "a change twice, or missing, or too early"
         assert dict(found) == expected
         assert not is_whole or expected == shop.orders

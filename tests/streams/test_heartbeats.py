@@ -128,7 +128,7 @@ def test_the_rate_is_that_of_the_rows_since_the_beat_before(
     assert rates == [0.0, 15.0, 0.0, 50.0]
 
 
-def test_rows_that_a_runner_has_written_are_told_with_their_latency(home: Settings) -> None:
+def test_rows_that_a_runner_has_written_are_reported_with_their_latency(home: Settings) -> None:
     one = ReadHere(None, home, StreamMode.OUTBOX)
     rows = []
     for tx in (7, 8):

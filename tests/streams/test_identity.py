@@ -95,7 +95,7 @@ def test_what_is_gone_or_another_one_stops_a_start_by_name(
 
 
 @pytest.mark.parametrize(("change", "error"), CHANGES)
-def test_a_running_stream_is_told_the_same(
+def test_a_running_stream_says_the_same(
     stream: Settings, services: Services, change: dict, error: type[LockstepError]
 ) -> None:
     watch = CaptureWatch(stream)
@@ -148,7 +148,7 @@ def test_a_part_that_is_missing_stops_a_start_by_name(
 
 
 @pytest.mark.parametrize("mode", JOINED_WITH_HISTORY)
-def test_a_history_made_anew_stops_the_modes_that_join_with_it(
+def test_a_history_made_again_stops_the_modes_that_join_with_it(
     home: Settings, services: Services, mode: StreamMode
 ) -> None:
     modes = Modes.of(home)

@@ -73,7 +73,7 @@ def test_a_transaction_whole_in_one_micro_batch_leaves_no_state() -> None:
     assert (store.held(), store.count(7)) == ([], None)
 
 
-def test_an_open_transaction_is_kept_and_only_its_first_record_is_told_of() -> None:
+def test_an_open_transaction_is_kept_and_only_its_first_record_goes_on() -> None:
     store, records = Store(), whole()
     assert store.micro_batch(records[:2]) == [0]
     assert store.micro_batch(records[2:4]) == []

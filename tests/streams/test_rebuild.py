@@ -119,7 +119,7 @@ def test_dying_before_the_switch_leaves_the_old_stream_whole(stream: Settings, p
 
 
 @pytest.mark.parametrize("module_and_point", [(rebuild, "switch_content"), (identity, "begin")])
-def test_dying_within_the_switch_is_told_and_mended_by_rebuilding_again(
+def test_dying_within_the_switch_is_reported_and_corrected_by_rebuilding_again(
     stream: Settings, module_and_point: tuple
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""A stream: what a crash between commits leaves to do, its pauses, and records nobody can read."""
+"""A stream: what a crash between commits leaves to do, its pauses, records that cannot be read."""
 
 import itertools
 import json

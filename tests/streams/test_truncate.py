@@ -16,7 +16,7 @@ from tests.streams.topics import RowChange, follow, follower_of, published, serv
 TRUNCATED: RowChange = (ORDERS, TRUNCATE, None)
 
 
-def told(order_id: int, op: str, by: str = OUTBOX) -> RowChange:
+def row_change(order_id: int, op: str, by: str = OUTBOX) -> RowChange:
     row = published(order_id, op, "Anna", "T1", [("Verdure", Decimal("9.5"))])
     return by, "m" if by == MESSAGES else "c", row
 
@@ -36,7 +36,7 @@ def test_a_truncate_deletes_the_orders_that_were_published(
     home: Settings, monkeypatch: pytest.MonkeyPatch, mode: StreamMode, by: str, held_max: int
 ) -> None:
     monkeypatch.setattr(transactions, "HELD_CHANGES_MAX", held_max)
-    topic = topic_of([told(1, "c", by)], [told(2, "c", by)], [TRUNCATED])
+    topic = topic_of([row_change(1, "c", by)], [row_change(2, "c", by)], [TRUNCATED])
     serve(monkeypatch, topic)
     follow(follower_of(None, home, mode), topic)
     assert deleted(home, mode) == [(1, 30), (2, 30)]
@@ -47,11 +47,11 @@ def test_a_truncate_deletes_who_lives_by_the_table_and_by_what_is_not_written_ye
 ) -> None:
     plain, gone, back, just_gone, just_made = range(1, 6)
     before = [
-        [told(number, "c") for number in (plain, gone, back, just_gone)],
-        [told(gone, "d"), told(back, "d")],
-        [told(back, "c")],
+        [row_change(number, "c") for number in (plain, gone, back, just_gone)],
+        [row_change(gone, "d"), row_change(back, "d")],
+        [row_change(back, "c")],
     ]
-    with_it = [[told(just_gone, "d")], [told(just_made, "c")], [TRUNCATED]]
+    with_it = [[row_change(just_gone, "d")], [row_change(just_made, "c")], [TRUNCATED]]
     topic = topic_of(*before, *with_it)
     written = len(topic_of(*before))
     serve(monkeypatch, topic)

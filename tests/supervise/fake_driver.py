@@ -88,8 +88,8 @@ def main() -> int:
     parser.add_argument("--mode", action="append", required=True)
     modes = parser.parse_args().mode
     settings, started = Settings.load(), datetime.now(UTC)
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     held = {mode: lease.acquire(settings, mode) for mode in modes}
     source, taken = None, {}
     with suppress(StreamBusyError):
@@ -109,7 +109,7 @@ def main() -> int:
                 say("about to die")
                 os.kill(os.getpid(), signal.SIGKILL)
             desired = read_desired(settings, mode)
-            unwanted = told or (desired is not None and desired.state is DesiredState.STOPPED)
+            unwanted = signals or (desired is not None and desired.state is DesiredState.STOPPED)
             if unwanted and script != "deaf":
                 write_heartbeat(settings, beat(mode, started, DriverState.STOPPED, script))
                 held.pop(mode).release()

@@ -57,7 +57,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path / "home")
 
 
-def test_a_wish_is_read_back_as_written(settings) -> None:
+def test_a_desired_state_is_read_back_as_written(settings) -> None:
     assert read_desired(settings, MODE) is None
     written = write_desired(settings, MODE, DesiredState.RUNNING, "by a test", restarts=2)
     assert read_desired(settings, MODE) == written
@@ -65,7 +65,7 @@ def test_a_wish_is_read_back_as_written(settings) -> None:
     assert read_desired(settings, "temporal") is None
 
 
-def test_a_damaged_wish_is_named(settings) -> None:
+def test_a_damaged_desired_state_is_named(settings) -> None:
     write_desired(settings, MODE, DesiredState.STOPPED, "by a test")
     path = mode_folder(settings, MODE) / "desired.json"
     unknown = b'{"state": "paused", "reason": "", "changed_at": "2026-01-01T00:00:00Z"}'

@@ -51,7 +51,9 @@ FAILED = replace(
         (DESIRED, PID, None, Health.STALLED, "never beat"),
     ],
 )
-def test_wish_lease_and_last_word_decide(desired, holder, beat, expected, why) -> None:
+def test_desired_state_lease_and_last_heartbeat_decide(
+    desired, holder, beat, expected, why
+) -> None:
     found = health(desired, holder, beat, NOW)
     assert found.health is expected
     assert why in found.why
@@ -108,7 +110,7 @@ def test_what_the_driver_says_decides(change, expected, why) -> None:
 
 @pytest.mark.parametrize("last_word", [None, BEAT, FAILED])
 @pytest.mark.parametrize("holder", [None, PID + 1])
-def test_between_the_wish_and_the_first_beat_it_starts(holder, last_word) -> None:
+def test_between_the_desired_state_and_the_first_heartbeat_it_starts(holder, last_word) -> None:
     """The last word of the driver before is not this one's."""
     just_changed = replace(DESIRED, changed_at=ago(0.5))
     assert health(just_changed, holder, last_word, NOW).health is Health.STARTING

@@ -30,7 +30,7 @@ def health_of(settings, mode: str) -> Health:
 
 
 def has_spoken_since(settings, mode: str) -> bool:
-    """Its driver has beaten since the last wish, which is how a dead one is told from a new one."""
+    """Its driver has beaten since the desired state was set: it is no dead one's heartbeat."""
     seen = observe(settings, mode)
     return seen.heartbeat.beat_at >= seen.desired.changed_at
 
@@ -77,11 +77,11 @@ def test_of_all_keepers_at_once_one_starts_a_driver_and_each_counts_its_restart(
         list(pool.map(restart, MODES))
     wait_for(lambda: all(health_of(settings, mode) is Health.OK for mode in MODES))
     assert len(starts()) == 2
-    wishes = {mode: read_desired(settings, mode) for mode in MODES}
-    assert {mode: wish.reason for mode, wish in wishes.items()} == {
+    states = {mode: read_desired(settings, mode) for mode in MODES}
+    assert {mode: state.reason for mode, state in states.items()} == {
         mode: f"keeper of {mode}" for mode in MODES
     }
-    assert {wish.restarts for wish in wishes.values()} == {1}
+    assert {state.restarts for state in states.values()} == {1}
 
 
 def test_one_that_its_own_keeper_is_about_to_start_comes_along(settings, killed, starts) -> None:
@@ -125,9 +125,9 @@ def test_a_stop_that_comes_during_the_restart_wins(settings, behave, starts, mon
     assert read_desired(settings, "outbox").reason == "by a person"
 
 
-def test_who_makes_the_table_anew_is_not_interrupted(settings, starts) -> None:
+def test_who_rebuilds_the_table_is_not_interrupted(settings, starts) -> None:
     launcher.start(settings, ["outbox"], "by a test")
-    launcher.stop(settings, ["outbox"], "is made anew")
+    launcher.stop(settings, ["outbox"], "is rebuilt")
     with lease.acquire(settings, "outbox"), pytest.raises(StreamBusyError, match=str(os.getpid())):
         keeper.ensure_running(settings, "outbox", "keeper of outbox")
     assert read_desired(settings, "outbox").state is DesiredState.STOPPED
@@ -159,7 +159,9 @@ def test_what_failed_together_comes_back_together(settings, behave, starts) -> N
     assert len(starts()) == 2
 
 
-def test_a_mode_that_only_a_person_can_mend_does_not_come_along(settings, behave, starts) -> None:
+def test_a_mode_that_only_a_person_can_correct_does_not_come_along(
+    settings, behave, starts
+) -> None:
     launcher.start(settings, MODES, "by a test")
     behave("message", "fail")
     wait_for(lambda: not any(lease.holder(settings, mode) for mode in MODES))

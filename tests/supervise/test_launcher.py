@@ -150,7 +150,7 @@ def test_a_stopped_stream_ends_gracefully_and_says_so_last(settings) -> None:
         assert time.monotonic() < deadline
 
 
-def test_stopping_what_does_not_run_is_just_a_wish(settings) -> None:
+def test_stopping_what_does_not_run_just_notes_the_desired_state(settings) -> None:
     [stopped] = launcher.stop(settings, [MODE], "enough")
     assert not stopped.was_running
     assert read_desired(settings, MODE).state is DesiredState.STOPPED
@@ -195,7 +195,7 @@ def test_of_two_starts_at_once_one_wins_and_one_says_so(settings, starts, monkey
     assert observe(settings, MODE).finding.health is Health.OK
 
 
-def test_a_driver_that_fails_at_its_start_is_told_with_its_error(settings, behave) -> None:
+def test_a_driver_that_fails_at_its_start_is_reported_with_its_error(settings, behave) -> None:
     behave(MODE, "fail")
     with pytest.raises(StreamFailedError) as failure:
         start(settings, MODE)
@@ -204,7 +204,9 @@ def test_a_driver_that_fails_at_its_start_is_told_with_its_error(settings, behav
     assert observe(settings, MODE).finding.health is Health.FAILED
 
 
-def test_a_driver_that_dies_at_its_start_is_told_with_the_end_of_its_log(settings, behave) -> None:
+def test_a_driver_that_dies_at_its_start_is_reported_with_the_end_of_its_log(
+    settings, behave
+) -> None:
     behave(MODE, "die")
     with pytest.raises(StreamFailedError, match=r"(?s)ended while it started.*about to die"):
         start(settings, MODE)
@@ -232,7 +234,7 @@ def test_a_driver_that_reads_much_before_it_works_is_waited_for(
     assert lease.holder(settings, MODE) == record.pid
 
 
-def test_a_driver_that_obeys_nobody_is_killed_at_the_deadline(
+def test_a_driver_that_does_not_obey_is_killed_at_the_deadline(
     settings, behave, shorten_deadlines
 ) -> None:
     behave(MODE, "deaf")
@@ -245,7 +247,7 @@ def test_a_driver_that_obeys_nobody_is_killed_at_the_deadline(
 
 def test_who_holds_a_mode_and_is_no_driver_is_not_killed(settings, shorten_deadlines) -> None:
     start(settings, MODE)
-    launcher.stop(settings, [MODE], "is made anew")
+    launcher.stop(settings, [MODE], "is rebuilt")
     shorten_deadlines()
     with lease.acquire(settings, MODE), pytest.raises(StreamBusyError, match=str(os.getpid())):
         launcher.stop(settings, [MODE], "enough")

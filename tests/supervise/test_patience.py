@@ -31,7 +31,7 @@ def test_a_failure_is_acted_upon_after_its_time(health) -> None:
     assert over(patience, health, lasting, beat)
 
 
-def test_a_recovery_or_another_failure_starts_the_time_anew() -> None:
+def test_a_recovery_or_another_failure_starts_the_time_again() -> None:
     patience = Patience()
     for between in (Health.OK, Health.DEAD):
         assert not over(patience, Health.STALLED, 0.0)
@@ -48,7 +48,7 @@ def test_a_lag_that_gets_less_is_borne_on() -> None:
     assert over(patience, Health.LAGGING, 3 * LASTING, lagging(3000, lag_bytes=9))
 
 
-def test_no_failure_wakes_nobody() -> None:
+def test_no_failure_alerts_no_person() -> None:
     patience = Patience()
     for at in (0.0, 1e6):
         assert not over(patience, Health.OK, at)

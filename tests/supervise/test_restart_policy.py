@@ -1,4 +1,4 @@
-"""Restarts back off, are limited, and start anew after a long time of work."""
+"""Restarts back off, are limited, and start again after a long time of work."""
 
 from lockstep.cdc.errors import PoisonedRecordError
 from lockstep.pipeline.errors import CatalogError, PipelineError

@@ -27,7 +27,7 @@ def await_verdicts(
     since: datetime,
     on_progress: Callable[[Comparison], None],
 ) -> list[Comparison]:
-    """The verdict on each window and mode since then, in the order wanted; told as they come.
+    """The verdict on each window and mode since then, in the order wanted; reported as they come.
 
     The comparisons are the parity DAG's, which the hourly DAG's asset starts. Raises ServiceError
     when its runs have ended without them, or the time is up.

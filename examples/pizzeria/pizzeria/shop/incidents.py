@@ -60,7 +60,7 @@ class OpenOrder:
 def open_order(settings: Settings, order_time: datetime, seed: int) -> Iterator[OpenOrder]:
     """Place one order in a transaction that stays open; without `commit` it is as if never placed.
 
-    Nobody can change what it refers to (publish_order locks it) until then. Raises
+    No one can change what it refers to (publish_order locks it) until then. Raises
     PostgresUnavailableError.
     """
     with connect(settings, Login.SHOP) as connection:
