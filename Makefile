@@ -24,11 +24,11 @@ down: ## Stop the embedded stack; its data stays in .lockstep
 	@if [ -x $(BIN)/lockstep ]; then $(BIN)/lockstep down; else echo "nothing to stop"; fi
 
 test: test-fast ## Run every test, with a stack of their own
-	@$(BIN)/python -m pytest -m "slow and not ($(SHARED))" -n logical
+	@$(BIN)/python -m pytest -m "slow and not ($(SHARED))" -n auto
 	@$(BIN)/python -m pytest -m "$(SHARED)" --durations=25
 
 test-fast: setup ## Run the tests without Spark and services that are not slow (2 to 3 minutes)
-	@$(BIN)/python -m pytest -m "not slow and not ($(SHARED))" -n logical
+	@$(BIN)/python -m pytest -m "not slow and not ($(SHARED))" -n auto
 
 mutants: setup ## Break copies of the core in forty ways: each must fail a test (5 to 10 minutes)
 	@$(BIN)/python -m tests.mutants.run --jobs 2
