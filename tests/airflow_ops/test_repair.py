@@ -58,7 +58,7 @@ def plans(monkeypatch):
     return come_to
 
 
-def test_a_person_approves_between_plan_and_merge_or_it_expires_after_a_day(dag):
+def test_a_person_approves_between_plan_and_merge_within_a_day(dag):
     approve = dag.get_task("approve")
     assert approve.upstream_task_ids == {"plan"}
     assert dag.get_task("merge").upstream_task_ids == {"plan", "approve"}

@@ -89,7 +89,7 @@ def test_a_trigger_is_the_same_after_a_round_trip_through_airflow() -> None:
     assert again.serialize() == (path, arguments)
 
 
-def test_a_stream_that_works_alerts_no_person_and_runs_on(stream, settings) -> None:
+def test_a_stream_that_works_wakes_no_task_and_runs_on(stream, settings) -> None:
     assert is_silent(trigger())
     assert lease.holder(settings, MODE) == stream.pid
 
@@ -140,7 +140,7 @@ def test_a_stream_stopped_by_hand_wakes_when_it_has_ended(stream, settings, beha
     assert lease.holder(settings, MODE) is None
 
 
-def test_a_moments_failure_alerts_no_person(stream, behave, monkeypatch) -> None:
+def test_a_moments_failure_wakes_no_task(stream, behave, monkeypatch) -> None:
     monkeypatch.setitem(patience.LASTING_SECONDS, Health.STALLED, 5.0)
     behave(MODE, "stall")
     assert is_silent(trigger())
@@ -166,7 +166,7 @@ def test_a_stream_that_is_well_before_its_restart_is_watched_on(stream) -> None:
 
 
 def test_a_restart_that_another_keeper_made_is_not_made_again(stream, behave, settings) -> None:
-    """As after a restart of the triggerer, which knows of it what it got at first."""
+    """As after a restart of the triggerer, which still has its first arguments."""
     long_ago = (datetime.now(UTC) - timedelta(days=20)).isoformat()
     behave(MODE, "lag")
     wait_until(lambda: observe(settings, MODE).finding.health is Health.LAGGING)

@@ -22,7 +22,7 @@ ESCAPES = [
 
 @pytest.fixture
 def folder(tmp_path):
-    """Data Docs of one window, beside a file that cannot be read."""
+    """Data Docs of one window, next to a file that must not be served."""
     docs = tmp_path / "data_docs"
     (docs / "validations").mkdir(parents=True)
     (docs / "index.html").write_text("<h1>All windows</h1>")

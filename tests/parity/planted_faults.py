@@ -199,7 +199,7 @@ def row_lost_in_batch(tables: Tables, change: dict) -> str:
     return "missing_in_batch"
 
 
-def cancelled_by_nobody(tables: Tables, change: dict) -> str:
+def cancelled_by_no_transaction(tables: Tables, change: dict) -> str:
     gone = dict.fromkeys(("order_time", "client_name", "table_name", "pizzas"))
     # An odd position, which no transaction of the history has.
     tables.log.append(change | gone | {"op": "d", "commit_lsn": change["commit_lsn"] + 1})
@@ -218,7 +218,7 @@ FAULTS: list[Fault] = [
     raced_without_a_snapshot,
     raced_with_other_time,
     row_lost_in_batch,
-    cancelled_by_nobody,
+    cancelled_by_no_transaction,
 ]
 
 

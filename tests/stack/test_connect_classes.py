@@ -76,6 +76,6 @@ def test_rows_of_the_snapshot_keep_their_places(offsets_of) -> None:
     assert offsets_of("snapshot:5:-", "snapshot:5:-") == [("5", "null")] * 2
 
 
-def test_connect_gets_the_connector(settings: Settings) -> None:
+def test_the_classes_list_the_connector_for_connect(settings: Settings) -> None:
     connectors = (compiled(settings) / connect_classes.CONNECTORS).read_text(encoding="utf-8")
     assert connectors.split() == ["lockstep.WholeTransactionsConnector"]

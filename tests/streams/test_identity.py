@@ -95,7 +95,7 @@ def test_what_is_gone_or_another_one_stops_a_start_by_name(
 
 
 @pytest.mark.parametrize(("change", "error"), CHANGES)
-def test_a_running_stream_says_the_same(
+def test_a_running_stream_fails_with_the_same_error(
     stream: Settings, services: Services, change: dict, error: type[LockstepError]
 ) -> None:
     watch = CaptureWatch(stream)

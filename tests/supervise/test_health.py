@@ -108,12 +108,14 @@ def test_what_the_driver_says_decides(change, expected, why) -> None:
     assert why in found.why
 
 
-@pytest.mark.parametrize("last_word", [None, BEAT, FAILED])
+@pytest.mark.parametrize("last_heartbeat", [None, BEAT, FAILED])
 @pytest.mark.parametrize("holder", [None, PID + 1])
-def test_between_the_desired_state_and_the_first_heartbeat_it_starts(holder, last_word) -> None:
-    """The last word of the driver before is not this one's."""
+def test_between_the_desired_state_and_the_first_heartbeat_it_starts(
+    holder, last_heartbeat
+) -> None:
+    """The last heartbeat of the driver before is not this one's."""
     just_changed = replace(DESIRED, changed_at=ago(0.5))
-    assert health(just_changed, holder, last_word, NOW).health is Health.STARTING
+    assert health(just_changed, holder, last_heartbeat, NOW).health is Health.STARTING
 
 
 def test_only_failures_are_wrong() -> None:

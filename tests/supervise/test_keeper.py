@@ -29,8 +29,8 @@ def health_of(settings, mode: str) -> Health:
     return observe(settings, mode).finding.health
 
 
-def has_spoken_since(settings, mode: str) -> bool:
-    """Its driver has beaten since the desired state was set: it is no dead one's heartbeat."""
+def has_new_heartbeat(settings, mode: str) -> bool:
+    """Whether its heartbeat is younger than its desired state: not that of a dead driver."""
     seen = observe(settings, mode)
     return seen.heartbeat.beat_at >= seen.desired.changed_at
 
@@ -41,7 +41,7 @@ def killed(settings) -> int:
     record = launcher.start(settings, MODES, "by a test")
     for mode in MODES:
         assert not keeper.ensure_running(settings, mode, f"keeper of {mode}")
-        wait_for(lambda mode=mode: has_spoken_since(settings, mode))
+        wait_for(lambda mode=mode: has_new_heartbeat(settings, mode))
     return kill(settings, record.pid)
 
 
@@ -192,7 +192,7 @@ def test_a_companion_that_cannot_start_is_no_failure_of_the_mode_that_is_kept(
 def test_how_long_a_stream_has_worked_counts_from_its_own_start(settings) -> None:
     """Else one that joins an old driver and fails at once would be restarted without end."""
     launcher.start(settings, ["outbox"], "by a test")
-    wait_for(lambda: has_spoken_since(settings, "outbox"))
+    wait_for(lambda: has_new_heartbeat(settings, "outbox"))
     seen = observe(settings, "outbox")
     beat = replace(
         seen.heartbeat,

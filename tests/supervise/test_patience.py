@@ -48,7 +48,7 @@ def test_a_lag_that_gets_less_is_borne_on() -> None:
     assert over(patience, Health.LAGGING, 3 * LASTING, lagging(3000, lag_bytes=9))
 
 
-def test_no_failure_alerts_no_person() -> None:
+def test_what_is_no_failure_is_never_acted_upon() -> None:
     patience = Patience()
     for at in (0.0, 1e6):
         assert not over(patience, Health.OK, at)

@@ -75,10 +75,8 @@ def _requirements(asking: Distribution, extra: str) -> Iterator[Requirement]:
 def _link(package: Distribution, into: Path) -> None:
     """Each file of the package but its commands; what is compiled of it, too."""
     for file in package.files or ():
-        source, target = (
-            Path(os.path.abspath(package.locate_file(file))),
-            into.joinpath(*file.parts),
-        )
+        source = Path(os.path.abspath(package.locate_file(file)))
+        target = into.joinpath(*file.parts)
         if file.parts[0] == ".." or target.exists() or not source.exists():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,7 @@ def health(
         return Finding(Health.STOPPED, f"is stopping ({desired.reason})")
     if heartbeat is None or heartbeat.pid != holder:
         return _before_the_first_beat(desired, holder, now, limits)
-    return _by_its_word(heartbeat, now, limits)
+    return _by_its_heartbeat(heartbeat, now, limits)
 
 
 def _without_driver(
@@ -115,8 +115,8 @@ def _before_the_first_beat(
     return Finding(Health.STARTING, f"its driver (pid {holder}) starts")
 
 
-def _by_its_word(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding:
-    """Of a driver that holds the lease and has spoken."""
+def _by_its_heartbeat(heartbeat: Heartbeat, now: datetime, limits: Limits) -> Finding:
+    """Of a driver that holds the lease and has published a heartbeat."""
     if heartbeat.state is DriverState.FAILED:
         return Finding(Health.FAILED, error_of(heartbeat))
     if heartbeat.state is DriverState.STARTING:
